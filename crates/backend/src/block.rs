@@ -6,20 +6,23 @@ pub const BLOCK: u64 = 1024;
 /// The remaining numbers of the block that this process claimed last.
 #[derive(Default)]
 pub struct Block {
-    /// Fork generation of the process that claimed it: a forked child must not use its parent's block. Zero before the
-    /// first claim.
+    /// Fork generation of the process that claimed the block: a forked child must not use its parent's block. Zero
+    /// before the first claim.
     generation: u64,
+    /// First number that is not allocated yet.
     next: u64,
+    /// The number after the block.
     end: u64,
 }
 
 impl Block {
-    /// A block that this process has just claimed, without its first `taken` numbers.
+    /// The block `first..end`, which this process has just claimed. Its first `taken` numbers are allocated already.
     pub fn claimed(first: u64, end: u64, taken: u64) -> Self {
         Self { generation: esker_os::generation(), next: first + taken, end }
     }
 
-    /// The first of `count` numbers of this block, if it has enough.
+    /// Allocates `count` consecutive numbers of this block, and returns the first. `None` if fewer are left, or if the
+    /// block was claimed before a fork.
     pub fn take(&mut self, count: u64) -> Option<u64> {
         let first = self.next;
         let fits = self.is_ours() && count <= self.end - first;
@@ -34,6 +37,7 @@ impl Block {
         (self.is_ours() && self.next < self.end).then_some(self.next)
     }
 
+    /// False if the block was claimed before this process was forked.
     fn is_ours(&self) -> bool {
         self.generation == esker_os::generation()
     }

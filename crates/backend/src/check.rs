@@ -41,7 +41,7 @@ pub fn check_keys(oid: ObjectId, dkey: &[u8], akey: Option<&[u8]>) -> Result<()>
     akey.map_or(Ok(()), |akey| check_key(oid.akey_kind(), akey))
 }
 
-/// Fails if a key has not the length that keys of its kind have.
+/// Fails if a key does not have the length that keys of its kind have.
 fn check_key(kind: KeyKind, key: &[u8]) -> Result<()> {
     match kind {
         KeyKind::Integer => key_to_u64(key).map(drop),
@@ -80,7 +80,7 @@ fn check_record(what: &str, bytes: u64, most: u64) -> Result<()> {
     }
 }
 
-/// Fails with `Overflow` if one operation has more than `most` of `what`.
+/// Fails if `count`, the number of items in one operation, is more than `most`. `what` names the items in the error.
 ///
 /// # Errors
 /// [`ErrorKind::Overflow`].

@@ -206,9 +206,9 @@ pub trait OpenContainer: Metadata {
         Reply::Ready(Ok(()))
     }
 
-    /// How often leases of this process on an object may have been lost, and were taken again. A caller that has a lease
-    /// and finds another number than before the lease was taken checks that the object still exists. Zero, the default,
-    /// for backends whose leases last as long as the process.
+    /// How often leases of this process on an object may have been lost, and were taken again. A caller that has a
+    /// lease and finds another number than before the lease was taken checks that the object still exists. Zero, the
+    /// default, for backends whose leases last as long as the process.
     fn lease_losses(&self, _oid: ObjectId) -> u64 {
         0
     }
@@ -234,9 +234,9 @@ pub trait OpenContainer: Metadata {
         }))
     }
 
-    /// Ends one lease on each of several objects, as [`OpenContainer::release`] does.
+    /// Ends one lease on each of several objects, with a result for each as in [`OpenContainer::release`].
     fn release_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, Vec<bool>> {
-        // A reply that is dropped has had no effect.
+        // The work is inside the future: if the reply is dropped before its first poll, no lease ends.
         Reply::Pending(Box::pin(async move {
             let ends = oids.iter().map(|oid| task(self.release(*oid))).collect();
             side_by_side(ends, SIDE_BY_SIDE).await.into_iter().collect()
@@ -277,10 +277,10 @@ pub trait OpenContainer: Metadata {
         false
     }
 
-    /// Removes a dkey as [`OpenContainer::take`] does, and then an array as [`OpenContainer::remove_unused`] does, for a
-    /// directory entry and the file that it refers to. The array is left to the caller if another node has it, or if an
-    /// error occurs after the removal of the dkey. With `reads`, it fails with `TxRestart` unless these reads hold at one
-    /// moment before the removal, and also if that is not certain.
+    /// Removes a dkey as [`OpenContainer::take`] does, and then an array as [`OpenContainer::remove_unused`] does, for
+    /// a directory entry and the file that it refers to. The array is left to the caller if another node has it, or if
+    /// an error occurs after the removal of the dkey. With `reads`, it fails with `TxRestart` unless these reads hold
+    /// at one moment before the removal, and also if that is not certain.
     fn take_with_array<'a>(
         &'a self,
         take: Take<'a>,
@@ -298,8 +298,8 @@ pub trait OpenContainer: Metadata {
         }))
     }
 
-    /// Records that a lock file of an object is about to be created, or was removed. Backends look there for
-    /// processes that inherited an open file.
+    /// Records that a lock file of an object is about to be created (`made`), or was removed. Backends look for lock
+    /// files to find processes that inherited an open file.
     fn note_lock_file(&self, _oid: ObjectId, _made: bool) -> Reply<'_, ()> {
         Reply::Ready(Ok(()))
     }

@@ -16,7 +16,7 @@ impl Names {
         self.0.get(name).cloned()
     }
 
-    /// Applies all changes.
+    /// Sets the names that have a value, and removes those with `None`.
     pub fn change(&mut self, changes: &MetadataChanges<'_>) {
         for (name, value) in changes {
             match value {
@@ -36,6 +36,7 @@ impl Names {
 /// The containers of a pool, each with content of type `C`. No number of a container is used twice.
 #[derive(Debug)]
 pub struct Containers<C> {
+    /// Number of the container that was created last.
     last: u32,
     living: BTreeMap<ContainerId, Entry<C>>,
 }
@@ -45,6 +46,7 @@ pub struct Containers<C> {
 pub struct Entry<C> {
     info: ContainerInfo,
     is_exclusive: bool,
+    /// First number for object ids that is not reserved yet.
     next_oid: u64,
     /// Its metadata.
     pub metadata: Names,
@@ -59,7 +61,7 @@ impl<C> Default for Containers<C> {
 }
 
 impl<C> Containers<C> {
-    /// Adds a container that is created at `now`.
+    /// Adds a container that is created at `now` and has `content`.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if the label or UUID is in use, and those of [`NewContainer::uuid_or_random`].
@@ -201,7 +203,7 @@ impl<C> Entry<C> {
         Ok(first)
     }
 
-    /// True if the container has this label or UUID.
+    /// True if the container has this label or UUID. The empty label matches none, because it stands for no label.
     fn is(&self, name: ContainerRef<'_>) -> bool {
         match name {
             ContainerRef::Label(label) => !label.is_empty() && self.info.label == label,

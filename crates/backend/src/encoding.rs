@@ -5,7 +5,7 @@ use esker_types::{Checksum, Extent, ObjectId};
 /// Length of the checksum at the end.
 const SUM_BYTES: usize = 4;
 
-/// Starts a file of the kind `magic`.
+/// Returns the first bytes of a file: its kind `magic`, and the version of the layout.
 pub fn begin(magic: &[u8; 8]) -> Vec<u8> {
     let mut out = magic.to_vec();
     put_u32(&mut out, VERSION);
@@ -42,18 +42,19 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends the checksum.
+/// Appends the checksum of all bytes before it, which completes the file.
 pub fn finish(mut out: Vec<u8>) -> Vec<u8> {
     let sum = Checksum::Crc32c.sum(&out) as u32;
     put_u32(&mut out, sum);
     out
 }
 
-/// Decodes such a file; every method returns `None` if bytes are missing.
+/// Reads a file of this form from start to end. Every method returns `None` if bytes are missing.
 pub struct Parts<'a>(&'a [u8]);
 
 impl<'a> Parts<'a> {
-    /// Checks the frame of a file of the kind `magic`; `None` if the kind, the version or the checksum is wrong.
+    /// Verifies the checksum, the kind and the version; `None` if one of them is wrong. The content after them is read
+    /// next.
     pub fn open(magic: &[u8; 8], bytes: &'a [u8]) -> Option<Self> {
         let mut parts = Self::sealed(bytes)?;
         let known = parts.take(8)? == magic && parts.u32()? == VERSION;

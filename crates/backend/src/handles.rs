@@ -19,7 +19,7 @@ pub struct Handles {
 const EXCLUSIVE: u32 = u32::MAX;
 
 impl Handles {
-    /// Number of handles.
+    /// Number of handles. An exclusive handle counts as one.
     pub fn count(&self) -> u32 {
         match self.uses.load(Ordering::Acquire) {
             EXCLUSIVE => 1,
@@ -43,7 +43,7 @@ impl Handles {
         if opened { Ok(()) } else { Err(busy()) }
     }
 
-    /// Removes a handle.
+    /// Removes a handle. Does nothing if there is none.
     pub fn close(&self) {
         self.change(|uses| match uses {
             EXCLUSIVE => Some(0),
@@ -51,7 +51,7 @@ impl Handles {
         });
     }
 
-    /// Retires the container before it is destroyed; `Busy` if there are handles, unless `force`.
+    /// Marks a container as destroyed, before the backend destroys it. `Busy` if there are handles, unless `force`.
     pub fn retire(&self, force: bool) -> Result<()> {
         if self.count() > 0 && !force {
             return Err(busy());
@@ -60,7 +60,7 @@ impl Handles {
         Ok(())
     }
 
-    /// True once the container is destroyed.
+    /// True once the container was retired.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
@@ -96,6 +96,7 @@ pub trait Handled {
 pub struct Table<C>(ArcSwap<Entries<C>>);
 
 struct Entries<C> {
+    /// Number of containers that were met so far, which is the number of the last one.
     met: u32,
     by_uuid: HashMap<Uuid, Arc<C>>,
 }
@@ -130,11 +131,13 @@ impl<C: Handled> Table<C> {
 }
 
 impl<C: Handled> Entries<C> {
+    /// The container with this UUID, unless it was destroyed.
     fn living(&self, uuid: Uuid) -> Option<Arc<C>> {
         self.by_uuid.get(&uuid).filter(|container| !container.handles().is_gone()).map(Arc::clone)
     }
 
-    /// Returns the state that all handles of a container share. Creates it if no handle is open.
+    /// Returns the state that all handles of a container share. `make` creates it if the table has none, or if a
+    /// destroyed container had this UUID.
     fn note(&mut self, uuid: Uuid, make: &impl Fn(ContainerId) -> C) -> Arc<C> {
         if let Some(container) = self.living(uuid) {
             return container;
@@ -150,8 +153,10 @@ impl<C: Handled> Entries<C> {
 mod tests {
     use super::*;
 
+    /// An exclusive handle excludes all others, and others exclude it. A container that is open is not destroyed
+    /// without force.
     #[test]
-    fn an_exclusive_handle_is_alone() {
+    fn an_exclusive_handle_excludes_others() {
         let handles = Handles::default();
         handles.open(OpenMode::Exclusive).unwrap();
         for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite, OpenMode::Exclusive] {

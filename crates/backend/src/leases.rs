@@ -9,7 +9,9 @@ pub struct Leases(ForkLock<HashMap<ObjectId, Leased>>);
 
 #[derive(Default)]
 struct Leased {
+    /// Number of leases.
     count: u32,
+    /// True if the object is to be removed when the last lease ends.
     unlinked: bool,
 }
 
@@ -19,7 +21,7 @@ impl Leases {
         self.0.lock().entry(oid).or_default().count += 1;
     }
 
-    /// Ends a lease; true if it was the last one on an object that is to be removed.
+    /// Ends a lease. True if it was the last one on an object that is to be removed; false also if there was none.
     pub fn release(&self, oid: ObjectId) -> bool {
         let mut all = self.0.lock();
         let Some(leased) = all.get_mut(&oid) else { return false };
@@ -28,7 +30,8 @@ impl Leases {
         leased.count == 0 && all.remove(&oid).is_some() && unlinked
     }
 
-    /// Leaves the removal of an object to the last lease; false if there is none.
+    /// Leaves the removal of an object to the release of its last lease. False if there is no lease: the caller removes
+    /// it.
     pub fn unlink_on_last_close(&self, oid: ObjectId) -> bool {
         self.0.lock().get_mut(&oid).is_some_and(|leased| {
             leased.unlinked = true;

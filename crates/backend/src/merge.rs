@@ -2,7 +2,8 @@
 use esker_types::ops::{Anchor, Edge, KeyFound};
 use esker_types::{KeyKind, ObjectId, Result, encode_key};
 
-/// The next `entries` objects among those that each target listed after `anchor`, which is advanced.
+/// The first `entries` of the objects `found`, which each target listed after `anchor`. The anchor advances to the last
+/// one, or to its end if there are fewer. Its shard is not used: objects are in the order of their ids.
 #[must_use]
 pub fn merge_objects(
     mut found: Vec<ObjectId>,
@@ -21,7 +22,8 @@ pub fn merge_objects(
     found
 }
 
-/// The first or last of the targets' results of one query, in the order of dkeys of this kind.
+/// The first or last (`edge`) of the targets' results of one query, in the order of their dkeys, which are of this
+/// `kind`. `None` if no target found anything.
 ///
 /// # Errors
 /// `Invalid` for a dkey of another kind.

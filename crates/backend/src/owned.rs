@@ -176,7 +176,7 @@ impl Owned {
         Ok(Self { oid: write.oid, cond, op })
     }
 
-    /// The updates or akeys of this write, borrowed, for [`OwnedWrite::write`].
+    /// The updates or akeys of this write, borrowed, for [`Owned::write`].
     fn parts(&self) -> Parts<'_> {
         match &self.op {
             OwnedOp::Update { updates, .. } => {
@@ -189,7 +189,7 @@ impl Owned {
         }
     }
 
-    /// This write in borrowed form. `parts` come from [`OwnedWrite::parts`].
+    /// This write in borrowed form. `parts` come from [`Owned::parts`].
     fn write<'a>(&'a self, parts: &'a Parts<'a>) -> Write<'a> {
         let cond = self.cond;
         let op = match (&self.op, parts) {
@@ -234,7 +234,7 @@ impl OwnedUpdate {
     }
 }
 
-/// Copies data into a new buffer.
+/// Copies data into a new buffer. Fails with `NoMemory` if the buffer cannot be allocated.
 fn copy(source: Source<'_>) -> Result<Vec<u8>> {
     let len = source.len();
     let mut bytes = memory::room(usize::try_from(len).unwrap_or(usize::MAX))?;

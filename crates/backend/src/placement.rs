@@ -76,6 +76,7 @@ impl Placement {
         (hasher.finish() % u64::from(count)) as u32
     }
 
+    /// Number of targets over which the dkeys of an object are spread.
     fn groups(self, oid: ObjectId) -> u32 {
         oid.class().groups_on(self.targets)
     }
@@ -100,8 +101,8 @@ impl Placement {
         nodes
     }
 
-    /// Target of a dkey: integers go round robin, so that neighbouring chunks of an array are on
-    /// different targets; other keys by hash.
+    /// Target of a dkey: integers go round robin, so that neighbouring chunks of an array are on different targets;
+    /// other keys by hash.
     #[must_use]
     pub fn shard(self, oid: ObjectId, dkey: &[u8]) -> u32 {
         let groups = self.groups(oid);
@@ -172,8 +173,10 @@ mod tests {
         squares / mean / (counts.len() - 1) as f64
     }
 
+    /// Objects and keys whose numbers follow a pattern are spread like random ones. For these the unevenness is about
+    /// 1; the limits leave room for chance.
     #[test]
-    fn patterns_of_ids_and_keys_do_not_show_over_nodes() {
+    fn regular_ids_and_keys_are_spread_evenly_over_nodes() {
         type Id = fn(u64) -> (u64, u64);
         let ids: [Id; 5] = [
             |n| (0, n),
@@ -211,6 +214,7 @@ mod tests {
         }
     }
 
+    /// As many consecutive chunks as there are targets are each on another target.
     #[test]
     fn chunks_of_a_striped_array_go_round() {
         let placement = Placement::new(4, Part::WHOLE);
@@ -234,6 +238,7 @@ mod tests {
         assert!(counts.iter().all(|&count| (800..1200).contains(&count)), "{counts:?}");
     }
 
+    /// Each of the 12 targets belongs to one of three nodes, which number their own targets from 0 on.
     #[test]
     fn every_target_is_one_of_one_node() {
         let mut seen = std::collections::BTreeSet::new();

@@ -39,7 +39,7 @@ pub(crate) async fn query_by_listing<'a, C: OpenContainer + ?Sized>(
     Ok(None)
 }
 
-/// Checks the keys of a query, and that a query for extents says of which akey.
+/// Checks the keys of a query, and that a query for extents names an akey or wants one.
 fn check(oid: ObjectId, query: &KeyQuery<'_>) -> Result<()> {
     if query.want_extent && query.akey.is_none() && !query.want_akey {
         return Err(Error::new(ErrorKind::Invalid, "a query for extents needs an akey"));

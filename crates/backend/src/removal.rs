@@ -33,7 +33,8 @@ async fn find<C: OpenContainer + ?Sized>(container: &C, oid: ObjectId) -> Result
     if container.unlink_on_last_close(oid).await? {
         return Ok(Some(Removal::InUse));
     }
-    // Most removed files are empty, and a read is cheaper than a write.
+    // Most removed files are empty, and a read is cheaper than a write. The stripe mark is the last akey, if there is
+    // one.
     Ok(match container.query_key(oid, LAST_OF_FIRST, ReadAt::LATEST).await? {
         None => Some(Removal::Removed),
         Some(found) if found.akey == STRIPE_MARK => Some(Removal::Striped),

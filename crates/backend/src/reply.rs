@@ -13,7 +13,7 @@ pub enum Reply<'a, T> {
     Ready(Result<T>),
     /// The work is in progress; the future borrows the buffers of the operation.
     Pending(Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>),
-    /// The result was taken already.
+    /// The result was taken already. Waiting for it again fails with `Already`.
     Taken,
 }
 

@@ -16,11 +16,14 @@ use tokio::io::{AsyncRead, AsyncWrite, join, split};
 /// Addresses of a connection: the client's, for the log, and the engine's.
 pub(crate) struct Ends<'a> {
     pub(crate) address: &'a str,
+    /// Address of the engine to which the client connected, for the endpoint on the fabric; `None` if it is not known.
     pub(crate) local: Option<IpAddr>,
 }
 
 impl Engine {
-    /// Admits a client and serves it, over TLS if the engine requires that.
+    /// Admits a client and serves it, over TLS if the engine requires that. `from` and `to` are the two directions of
+    /// its connection. Over TLS, the secret is derived for this TLS session, so that a proof cannot be relayed to
+    /// another.
     pub(crate) async fn serve_in(
         &self,
         slot: Slot,
@@ -38,7 +41,7 @@ impl Engine {
         self.serve_if_authentic(slot, ends, split(stream), &secret).await
     }
 
-    /// Serves a client that proves knowledge of `secret`.
+    /// Serves a client that proves knowledge of `secret`. Its `slot` is free for another handshake once it is admitted.
     async fn serve_if_authentic(
         &self,
         slot: Slot,
@@ -90,7 +93,8 @@ impl Engine {
         }
     }
 
-    /// Moves a client to the fabric. Its first frame has the address of its endpoint.
+    /// Moves a client to the fabric. `offer` is its first frame, with the address of its endpoint. Returns both
+    /// directions of the new connection.
     async fn meet(
         &self,
         offer: Announced,
@@ -145,7 +149,7 @@ impl Engine {
     }
 }
 
-/// Tells a client that too many clients are connected. Returns the error of its connection.
+/// Tells a client that `most` clients are connected, as many as may be. Returns the error that ends its connection.
 async fn reject_client(to: &mut Sender<impl AsyncWrite + Unpin>, most: u64) -> Error {
     let why = format!(
         "its engine serves {most} clients, as many as it may: end some, or raise its limit of open files (ulimit -n) \

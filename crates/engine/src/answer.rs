@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 /// The result of a request.
 pub(crate) struct Answered {
     pub(crate) kind: RequestKind,
+    /// Time from the start of serving the request to its reply.
     pub(crate) took: Duration,
     pub(crate) response: Response,
     pub(crate) data: Bytes,
@@ -35,12 +36,14 @@ pub(crate) struct Answered {
 }
 
 impl Answered {
-    /// True if the request failed without any effect, and may run again on a thread that may wait.
+    /// True if the request failed without a panic. If it failed because its thread must not wait, it had no effect: it
+    /// may run again on a thread that may wait.
     pub(crate) fn may_wait(&self) -> bool {
         !self.is_defect && self.response.reply.failure().is_some()
     }
 
-    /// Builds the response to a request whose handler panicked. Whether the request took effect is not known.
+    /// Builds the response to a request whose handler panicked. Whether the request took effect is not known. `panic`
+    /// is the payload of the panic, which the message shows if it is a text.
     #[cold]
     fn defect(kind: RequestKind, took: Duration, panic: &(dyn Any + Send)) -> Self {
         let reason = panic.downcast_ref::<&str>().copied();
@@ -59,8 +62,8 @@ impl Answered {
 }
 
 impl Session {
-    /// Answers a request: the response, and at most `room` bytes of data. A handler that panics gets a response as
-    /// well.
+    /// Answers a request, whose data is `bulk`: the response, and at most `room` bytes of data. A handler that panics
+    /// gets a response as well.
     pub(crate) async fn answer(&self, message: &[u8], bulk: Bytes, room: u32) -> Answered {
         let begin = Instant::now();
         let mut serving = pin!(self.serve(begin, message, bulk, room));
@@ -79,7 +82,8 @@ impl Session {
         .await
     }
 
-    /// Decodes and serves one request. A failure becomes the reply.
+    /// Decodes and serves one request, whose data is `bulk`. A failure becomes the reply, with at most `room` bytes of
+    /// data.
     async fn serve(&self, begin: Instant, message: &[u8], bulk: Bytes, room: u32) -> Answered {
         let proof = Proof::default();
         let decoded = decode(message);
@@ -149,7 +153,8 @@ impl Session {
         })
     }
 
-    /// Serves a request about an open container.
+    /// Serves a request about an open container. `bulk` is the data of the request, and `room` the most bytes of data
+    /// in the reply. `proof` collects the tokens of reads.
     async fn answer_container(
         &self,
         handle: Handle,
@@ -212,6 +217,7 @@ fn done_reply(result: Result<()>) -> Result<Reply> {
     result.map(|()| Reply::Done)
 }
 
+/// A reply without data.
 fn plain(reply: Reply) -> (Reply, Bytes) {
     (reply, Bytes::new())
 }

@@ -65,10 +65,13 @@ where
     received.and(finished)
 }
 
+/// The connection of one client, in its task.
 struct Connection<'e, W> {
     engine: &'e Shared,
     session: Arc<Session>,
+    /// Requests that wait for the medium of this pool.
     slow: Slow,
+    /// Only the task of the connection locks it, so the lock is always free.
     state: Mutex<State<W>>,
     /// Notified when fewer requests are in progress.
     room: Notify,
@@ -101,7 +104,8 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Receives requests and starts a task for each, until the client closes the connection.
+    /// Receives requests and starts a task for each, until the client closes the connection. The beginning of the
+    /// `first` request may have been received already.
     async fn receive<R: AsyncRead + Unpin>(
         &self,
         first: Option<Announced>,
@@ -137,8 +141,8 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         Ok(())
     }
 
-    /// Answers a request, or starts a task for it. Long data is stored by another thread if the client `has_others` under
-    /// way, which are received meanwhile.
+    /// Answers a request, or starts a task for it. `share` is the memory that it has reserved. Another thread stores
+    /// long data if the client `has_others` under way, which are received meanwhile.
     async fn begin(&self, request: Frame, share: Share, has_others: bool) {
         if self.slow.is_slow(&request) || has_others && request.bulk.len() >= LONG_BULK {
             return self.serve_apart(request, share);
@@ -177,12 +181,13 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
     fn note(&self, state: &mut State<W>, ended: std::result::Result<Answer, JoinError>) {
         match ended {
             Ok(answer) => self.add(state, answer),
-            // The connection has ended and its tasks with it.
+            // The connection has ended, and its tasks were aborted with it.
             Err(error) => tracing::error!(%error, "a request was not answered"),
         }
     }
 
-    /// Collects finished answers, and sends all replies. Ready if nothing is in progress.
+    /// Collects finished answers, and sends all replies. Ready if no request is in progress, and all replies are sent
+    /// or cannot be.
     fn poll(&self, context: &mut Context<'_>) -> Poll<Result<()>> {
         let state = &mut *self.state();
         let served = loop {
@@ -222,7 +227,8 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
     }
 }
 
-/// The beginning of the next request, and true if it had arrived before the engine waited for it.
+/// The beginning of the next request; `None` once the client has closed the connection. The flag is true if it had
+/// arrived before the engine waited for it: the client then sends several requests at a time.
 async fn next_request<R: AsyncRead + Unpin>(
     from: &mut Receiver<R>,
 ) -> Result<Option<(Announced, bool)>> {
@@ -264,7 +270,7 @@ impl Slow {
     }
 }
 
-/// Whether the request only reads.
+/// Whether the request only reads. False if it cannot be decoded.
 fn is_read(request: &Frame) -> bool {
     let decoded = decode(&request.message);
     decoded.is_ok_and(|request: Request<'_>| {

@@ -12,16 +12,17 @@ use esker_wire::message::{
 };
 use esker_wire::spare::Spare;
 
-/// The read tokens of a request.
+/// The read tokens that serving a request yields, for its response.
 #[derive(Default)]
 pub(crate) struct Proof(ReadTokens);
 
 impl Proof {
+    /// The state to read, with a place for tokens if the client asked for them.
     pub(crate) fn read_at(&self, at: At) -> ReadAt<'_> {
         ReadAt { view: at.view, tokens: at.tokens.then_some(&self.0) }
     }
 
-    /// Adds tokens.
+    /// Adds tokens that were collected elsewhere.
     pub(crate) fn take(&self, tokens: &ReadTokens) {
         tokens.map(|token| self.0.add(token));
     }
@@ -42,7 +43,7 @@ fn check_room(dkeys: &[DkeyRequest<'_>], room: u32) -> Result<()> {
     Ok(())
 }
 
-/// Buffers for all akeys.
+/// A buffer for each akey of each dkey; `None` for an akey of which the client wants only the size.
 fn buffers(dkeys: &[DkeyRequest<'_>], spare: &Spare) -> Vec<Vec<Option<Vec<u8>>>> {
     let buffer = |akey: &AkeyRequest<'_>| akey.room.map(|room| spare.filled(room as usize));
     dkeys.iter().map(|dkey| dkey.akeys.iter().map(buffer).collect()).collect()
@@ -51,7 +52,8 @@ fn buffers(dkeys: &[DkeyRequest<'_>], spare: &Spare) -> Vec<Vec<Option<Vec<u8>>>
 /// Data of at least this length is sent without a copy, if the pool stores it contiguously.
 const VIEW_MIN: u64 = 32 << 10;
 
-/// Answers a fetch of one long value or extent without a copy. `None` if the fetch is of another form.
+/// Answers a fetch of one long value or extent without a copy. `None` if the fetch is of another form, has conditions
+/// or wants tokens, or if the pool has no such view.
 async fn view(
     container: &dyn OpenContainer,
     oid: ObjectId,
@@ -144,8 +146,8 @@ fn reply_of(fetch: &mut Fetch<'_>) -> AkeyReply {
     AkeyReply { size: reply.size, filled_bytes: reply.filled_bytes, filled }
 }
 
-/// Adds the bytes that were found to the bulk. If the bulk is empty and one range from the start of the buffer was
-/// filled, the buffer becomes the bulk.
+/// Adds the bytes that were found, which are in `buffer`, to the bulk. If the bulk is empty and one range from the
+/// start of the buffer was filled, the buffer becomes the bulk without a copy.
 fn add_found(
     akey: &AkeyRequest<'_>,
     reply: &AkeyReply,
@@ -223,7 +225,8 @@ pub(crate) enum Way {
     Prepare(Commit),
 }
 
-/// Applies a change of a client, in the way that `way` says: at once, or prepared for a commit over several nodes.
+/// Applies a change of a client, whose data is `bulk`: at once, or prepared for a commit over several nodes, as `way`
+/// says. Returns its epoch.
 pub(crate) async fn write(
     container: &dyn OpenContainer,
     request: &ChangeRequest<'_>,

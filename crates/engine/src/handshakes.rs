@@ -24,12 +24,15 @@ struct Present(Mutex<Pending>);
 
 #[derive(Default)]
 struct Pending {
+    /// Handshakes by number. Numbers grow with time, so the first one is the oldest.
     by_number: BTreeMap<u64, Arc<Handshake>>,
+    /// Number of the last handshake.
     last: u64,
 }
 
 struct Handshake {
     since: Instant,
+    /// Notified when the connection must leave.
     leave: Notify,
 }
 
@@ -44,6 +47,7 @@ pub(crate) struct Slot {
     number: u64,
     handshake: Arc<Handshake>,
     present: Arc<Present>,
+    /// `Some`, as the semaphore is never closed. It is returned when the slot is dropped.
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -75,7 +79,8 @@ impl Handshakes {
         self.present.pending().by_number.len()
     }
 
-    /// Waits for a slot. After [`HANDSHAKE_GRACE`], the oldest connection loses its slot.
+    /// Waits for a slot. If none is free once the oldest handshake has lasted [`HANDSHAKE_GRACE`], that connection
+    /// loses its slot.
     pub(crate) async fn enter(&self) -> Slot {
         let free = || Arc::clone(&self.slots).acquire_owned();
         let permit = match timeout_at(self.wait_deadline(), free()).await {
@@ -89,7 +94,8 @@ impl Handshakes {
         self.new_slot(permit.ok())
     }
 
-    /// The time until which a new connection waits for a slot.
+    /// The time until which a new connection waits for a slot: [`HANDSHAKE_GRACE`] after the start of the oldest
+    /// handshake.
     fn wait_deadline(&self) -> Instant {
         let pending = self.present.pending();
         let oldest = pending.by_number.first_key_value().map(|(_, handshake)| handshake.since);

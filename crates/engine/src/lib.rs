@@ -77,20 +77,24 @@ pub struct Engine(Arc<Shared>);
 /// State that the connections of an engine share.
 struct Shared {
     pool: Arc<dyn Pool>,
+    /// UUID by which clients know the pool.
     uuid: Uuid,
     secret: Secret,
     memory: Memory,
+    /// Buffers for replies, which are used again.
     spare: Spare,
     metrics: Arc<Metrics>,
     handshakes: Handshakes,
     life: Life,
+    /// The process that clients may end or maintain, if it allows that.
     host: OnceLock<Arc<dyn Host>>,
     /// Clients that may be connected at a time.
     clients_max: AtomicU64,
     /// TLS acceptor, if the engine requires TLS.
     tls: OnceLock<Acceptor>,
+    /// Threads that serve connections; without them, the threads that accept connections serve them.
     threads: OnceLock<Arc<Threads>>,
-    /// Clients had leases when the engine ended their connections.
+    /// True if clients had leases when the engine ended their connections.
     has_lost_leases: AtomicBool,
 }
 
@@ -203,7 +207,7 @@ impl Engine {
         }
     }
 
-    /// Serves one connection over TCP to its end. It holds `slot` so long.
+    /// Serves one connection over TCP to its end. The connection keeps `slot` until the client has authenticated.
     async fn serve_stream(self, slot: Slot, stream: TcpStream) {
         // Replies leave at once: the outbox has collected those that belong together.
         let _ = stream.set_nodelay(true);

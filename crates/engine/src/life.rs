@@ -15,7 +15,6 @@ pub enum Phase {
 
 /// The phase of an engine, and the number of connected clients.
 #[derive(Default)]
-/// The phase of an engine, and the number of connected clients.
 pub(crate) struct Life {
     now: Mutex<Now>,
     /// Notified of each phase.
@@ -56,7 +55,8 @@ impl Life {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the state fulfils `is_so`; `changes` is notified of its changes.
+    /// Waits until the state fulfils `is_so`; `changes` is notified of its changes. It is registered for them before
+    /// the check, so that a change in between is not missed.
     async fn until(&self, changes: &Notify, is_so: impl Fn(&Now) -> bool) {
         loop {
             let changed = changes.notified();
@@ -75,7 +75,7 @@ impl Life {
         self.now().connections
     }
 
-    /// Counts a client, unless there are `most` already.
+    /// Counts a client, unless there are `most` already: then `None`.
     pub(crate) fn connect(&self, most: u64) -> Option<Connected<'_>> {
         let mut now = self.now();
         let has_room = now.connections < most;

@@ -10,6 +10,7 @@ const UNIT: u64 = 1024;
 #[derive(Clone)]
 pub(crate) struct Memory {
     units: Arc<Semaphore>,
+    /// Permits of the whole budget.
     total: u32,
 }
 
@@ -17,7 +18,8 @@ pub(crate) struct Memory {
 pub(crate) type Share = Option<OwnedSemaphorePermit>;
 
 impl Memory {
-    /// A budget of `bytes` bytes for the buffers of requests.
+    /// A budget of `bytes` bytes for the buffers of requests. A larger budget than a semaphore has permits on a machine
+    /// of 32 bits is cut.
     pub(crate) fn new(bytes: u64) -> Self {
         let total = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX >> 4);
         Self { units: Arc::new(Semaphore::new(total as usize)), total }

@@ -9,13 +9,21 @@ use std::time::Duration;
 /// Reason for which a connection ended before its client had authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
+    /// The client does not know the secret.
     Secret,
+    /// It speaks another version of the protocol.
     Version,
+    /// It asks for another pool.
     Pool,
+    /// It does not keep to the protocol.
     Malformed,
+    /// It did not finish the handshake in time.
     TimedOut,
+    /// It lost its slot to another connection.
     Crowded,
+    /// Too many clients are connected.
     Full,
+    /// Any other error, such as a connection that was lost.
     Lost,
 }
 
@@ -49,13 +57,19 @@ impl Refused {
 
 /// The numbers of one engine.
 pub(crate) struct Metrics {
+    /// Clients that have authenticated.
     pub(crate) connections: Counter,
+    /// Connections that ended before that, by [`Refused`].
     pub(crate) refused: [Counter; Refused::ALL.len()],
+    /// Authenticated clients that broke the protocol.
     pub(crate) malformed: Counter,
     pub(crate) received_bytes: Counter,
     pub(crate) sent_bytes: Counter,
+    /// Time to serve requests, by [`RequestKind`].
     pub(crate) requests: [Latency; RequestKind::ALL.len()],
+    /// Requests that were answered by an error, by the position of its kind in [`ErrorKind::ALL`].
     pub(crate) errors: [Counter; ErrorKind::ALL.len()],
+    /// Requests whose handler panicked.
     pub(crate) panics: Counter,
 }
 
@@ -88,7 +102,7 @@ fn wire_bytes(frame: &Frame) -> u64 {
 }
 
 impl Metrics {
-    /// A connection ended during its handshake.
+    /// Counts a connection that ended during its handshake.
     pub(crate) fn refuse(&self, error: ErrorKind) {
         self.refused[Refused::of_error(error) as usize].add(1);
     }
@@ -101,7 +115,7 @@ impl Metrics {
         self.sent_bytes.add(bytes);
     }
 
-    /// A request was answered, perhaps by an error.
+    /// Counts a request that was served in the time `took`, and its error if it failed.
     pub(crate) fn answered(&self, kind: RequestKind, took: Duration, error: Option<ErrorKind>) {
         self.requests[kind as usize].add(took);
         let known = |error| ErrorKind::ALL.iter().position(|known| *known == error);

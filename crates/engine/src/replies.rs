@@ -14,8 +14,10 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// The reply to one request.
 pub(crate) struct Answer {
+    /// Number of the request on its connection.
     pub(crate) call: u64,
     pub(crate) answered: Answered,
+    /// Memory that the request has reserved.
     pub(crate) share: Share,
 }
 
@@ -23,12 +25,13 @@ pub(crate) struct Answer {
 pub(crate) struct Replies<W> {
     to: W,
     outbox: Outbox,
-    /// End of each reply, in bytes of the connection.
+    /// End of each reply, in bytes since the start of the connection, and the memory that its request has reserved.
     unsent: VecDeque<(u64, Share)>,
     /// Bytes of all replies so far.
     added: u64,
-    /// Timer of the client while replies wait to be sent, and the bytes that it had received at the last poll.
+    /// Times out if the client receives nothing; `None` while no reply waits to be sent.
     late: Option<Pin<Box<Sleep>>>,
+    /// Bytes that the client had received at the last poll.
     taken: u64,
     /// Reason for which nothing can be sent any more.
     lost: Option<Error>,
@@ -52,7 +55,7 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
         self.outbox.len()
     }
 
-    /// Adds a reply. Returns its bytes on the wire.
+    /// Adds a reply. Returns its bytes on the wire. A reply that is too long to be sent is replaced by the error.
     pub(crate) fn add(&mut self, answer: Answer) -> u64 {
         let Answer { call, answered: Answered { response, data, .. }, share } = answer;
         let head = (Kind::Reply, call, 0);
@@ -70,14 +73,16 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
         self.outbox.add(frame).map(|len| self.note(len, None))
     }
 
-    /// Records that `len` bytes were queued: the memory of their request is released once they are sent.
+    /// Records that `len` bytes were queued. `share` is the memory of their request, which is released once they are
+    /// sent.
     fn note(&mut self, len: usize, share: Share) -> u64 {
         self.added += len as u64;
         self.unsent.push_back((self.added, share));
         len as u64
     }
 
-    /// Sends all replies.
+    /// Sends all replies. Ready once that is done, or with the error that ends the connection, which later calls
+    /// repeat.
     pub(crate) fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         if let Some(error) = &self.lost {
             return Poll::Ready(Err(error.clone()));

@@ -28,6 +28,7 @@ struct Open {
     leases: HashMap<(Handle, ObjectId), Leased>,
     /// Number of all leases; several may be on the same object.
     leases_total: usize,
+    /// Number of the last handle.
     last: u32,
 }
 
@@ -75,7 +76,7 @@ impl Session {
         self.open().containers.get(&handle).cloned().ok_or_else(not_open_error)
     }
 
-    /// Closes a container of the client. It stays open if that fails.
+    /// Closes a container of the client. It stays open if that fails, so that the client can retry.
     pub(crate) async fn close(&self, handle: Handle) -> Result<()> {
         let container = self.open().containers.remove(&handle).ok_or_else(not_open_error)?;
         let closed = container.close().await;
@@ -85,7 +86,8 @@ impl Session {
         closed
     }
 
-    /// Takes a lease on an object for the client.
+    /// Takes a lease on an object for the client, and counts it. A lease that cannot be counted is ended again; if it
+    /// was the last one on an unlinked object, the object is removed.
     pub(crate) async fn lease(
         &self,
         handle: Handle,
@@ -116,7 +118,8 @@ impl Session {
         Ok(())
     }
 
-    /// Ends a lease of the client. True if the client is to remove the object.
+    /// Ends a lease of the client; if that fails, the client still has it. True if the client is to remove the object.
+    /// False also if it had no lease.
     pub(crate) async fn release(&self, handle: Handle, oid: ObjectId) -> Result<bool> {
         let Some(container) = self.uncount_lease(handle, oid) else { return Ok(false) };
         let released = container.release(oid).await;

@@ -16,9 +16,12 @@ use tokio::sync::Notify;
 /// Threads that serve connections. They and their connections end when this is dropped.
 pub struct Threads(Vec<Worker>);
 
+/// One thread with its runtime.
 struct Worker {
     runtime: Handle,
+    /// Number of connections that it serves.
     connections: Arc<AtomicUsize>,
+    /// Notified when the thread is to end.
     end: Arc<Notify>,
     thread: Option<JoinHandle<()>>,
 }
@@ -97,11 +100,13 @@ impl Drop for Worker {
 }
 
 thread_local! {
+    /// Number of requests that this thread has served. It wraps.
     static REQUESTS: Cell<u64> = const { Cell::new(0) };
+    /// Wakes the task that polls, while it waits for the next request.
     static SLEEPER: RefCell<Option<Waker>> = const { RefCell::new(None) };
 }
 
-/// Records that this thread has served requests.
+/// Records that this thread has served requests, and wakes the task that polls for the next.
 pub(crate) fn note_requests() {
     REQUESTS.set(REQUESTS.get().wrapping_add(1));
     if let Some(sleeper) = SLEEPER.take() {
@@ -133,7 +138,8 @@ async fn sleep_until_requests(seen: u64) {
     .await;
 }
 
-/// Polls until no request has come for a while, or the core is crowded.
+/// Polls until no request has come for [`SPIN_TIME`], or another thread needs the core. `seen` is the number of
+/// requests so far, and is updated. Returns whether a request came, and whether the core was crowded.
 async fn spin_wait(seen: &mut u64) -> Spun {
     let (mut spun, mut began) = (Spun { in_time: false, crowded: false }, Instant::now());
     while began.elapsed() < SPIN_TIME && !spun.crowded {
@@ -155,6 +161,8 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio::sync::Semaphore;
 
+    /// Two connections are served by two threads. The last one that ends drops the threads from within one of them, and
+    /// does not wait for itself.
     #[test]
     fn connections_are_spread_and_the_last_may_end_the_threads() {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");

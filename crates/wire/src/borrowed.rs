@@ -5,6 +5,7 @@
 pub struct Borrowed<'d> {
     /// Pieces that were not sent yet, the last one first.
     pieces: Vec<&'d [u8]>,
+    /// Bytes of these pieces.
     left: usize,
 }
 

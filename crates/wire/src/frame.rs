@@ -61,7 +61,8 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Copies the frame out of the memory that it shares with others, so that it may be kept for longer.
+    /// Copies the frame out of the memory that it shares with others, so that it may be kept for longer. Long data has
+    /// memory of its own already.
     #[must_use]
     pub fn detached(self) -> Self {
         let bulk = match self.bulk.len() {
@@ -79,6 +80,7 @@ fn invalid_frame_error(what: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Corrupt, message)
 }
 
+/// The CRC-32C of these bytes.
 pub(crate) fn sum(bytes: &[u8]) -> u32 {
     u32::try_from(Checksum::Crc32c.sum(bytes)).unwrap_or(u32::MAX)
 }
@@ -86,12 +88,15 @@ pub(crate) fn sum(bytes: &[u8]) -> u32 {
 /// The prefix of a frame.
 pub(crate) struct Prefix {
     pub(crate) kind: Kind,
+    /// Number of the frame on its connection and in its direction.
     pub(crate) sequence: u32,
     pub(crate) call: u64,
     pub(crate) room: u32,
     pub(crate) message_len: u32,
     pub(crate) bulk_len: u32,
+    /// Checksum of the message.
     pub(crate) message_sum: u32,
+    /// Checksum of the bulk bytes.
     pub(crate) bulk_sum: u32,
 }
 
@@ -155,7 +160,7 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// Bulk with its CRC-32C, if the caller knows it.
+    /// Bulk bytes with their CRC-32C, for a caller that knows it already.
     #[must_use]
     pub fn with_sum(bytes: Bytes, sum: u32) -> Self {
         Self { bytes, sum }
@@ -261,6 +266,7 @@ pub struct Receiver<R> {
     from: R,
     /// Bytes that were received, but not returned yet.
     buffer: BytesMut,
+    /// Number of the next frame.
     sequence: u32,
     spare: Spare,
     /// Message of the frame whose data arrives.
@@ -375,12 +381,13 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         Poll::Ready(Ok((frame, in_place)))
     }
 
-    /// True if the beginning of another frame was received already.
+    /// True if the prefix of another frame was received already.
     pub fn has_more(&self) -> bool {
         self.buffer.len() >= PREFIX_LEN
     }
 
-    /// Ready once some bytes of the next part have arrived, or at the end of the connection.
+    /// Ready once some bytes of the next part have arrived, or at the end of the connection. Receives at most
+    /// [`FIRST_BYTES`], so that the rest can go to the caller's memory.
     pub fn poll_arrived(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         if self.buffer.is_empty() {
             self.buffer.reserve(FIRST_BYTES);
@@ -391,7 +398,8 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         Poll::Ready(Ok(()))
     }
 
-    /// Receives until `len` bytes are in the buffer; false if the peer closed the connection before the first.
+    /// Receives until `len` bytes are in the buffer. False if the peer closed the connection before the first byte; an
+    /// error if it closed it later.
     fn poll_gather(&mut self, context: &mut Context<'_>, len: usize) -> Poll<Result<bool>> {
         while self.buffer.len() < len {
             if self.buffer.capacity() < len.max(RECEIVE_BUFFER / 2) {

@@ -69,16 +69,21 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// The client speaks first.
+/// First message of the handshake, from the client.
 #[derive(Debug, Serialize, Deserialize)]
 struct Hello {
+    /// Oldest version of the protocol that the client speaks.
     oldest: u16,
+    /// Newest version of the protocol that the client speaks.
     newest: u16,
+    /// The node's pool that the client wants to use.
     pool: Uuid,
     nonce: [u8; LEN],
+    /// Session of the client in the ids of its changes.
     session: u64,
 }
 
+/// Second message: the engine proves that it knows the secret, or refuses.
 #[derive(Debug, Serialize, Deserialize)]
 enum Welcome {
     Prove { version: u16, nonce: [u8; LEN], proof: [u8; LEN] },
@@ -123,11 +128,13 @@ impl Refusal {
     }
 }
 
+/// Third message: the client's proof.
 #[derive(Debug, Serialize, Deserialize)]
 struct Proof {
     proof: [u8; LEN],
 }
 
+/// Last message: the engine accepts the client, or refuses it.
 #[derive(Debug, Serialize, Deserialize)]
 enum Accepted {
     Yes,
@@ -178,6 +185,7 @@ struct Transcript<'m> {
 }
 
 impl Transcript<'_> {
+    /// The MAC of the transcript and the name of a side.
     fn mac(&self, secret: &Secret, side: &[u8]) -> Result<Hmac<Sha256>> {
         secret.mac(side, &[self.hello, &self.version.to_le_bytes(), &self.nonce])
     }
@@ -195,7 +203,7 @@ impl Transcript<'_> {
 }
 
 /// Performs the handshake of a client with an engine that serves `pool`. `session` names the client in the ids of its
-/// changes.
+/// changes. `nonce` must be random.
 ///
 /// # Errors
 /// `Incompatible`, `BadPath` or `NoPermission` if the engine refuses; `Incompatible` if it chose a version that was
@@ -229,7 +237,8 @@ pub async fn connect<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     }
 }
 
-/// Performs the handshake of an engine with a client of `pool`. Returns the session of the client.
+/// Performs the handshake of an engine with a client of `pool`. `nonce` must be random. Returns the session of the
+/// client.
 ///
 /// # Errors
 /// The errors of [`connect`]; the client was sent the reason.
@@ -261,7 +270,8 @@ pub async fn accept<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     Ok(hello.session)
 }
 
-/// The newest version of the protocol that both sides support.
+/// The newest version of the protocol that both sides support. Refuses a client that has none in common, or wants
+/// another pool.
 fn chosen(hello: &Hello, pool: Uuid) -> std::result::Result<u16, Refusal> {
     let version = hello.newest.min(VERSION);
     if version < hello.oldest.max(OLDEST_VERSION) {

@@ -16,18 +16,21 @@ const PIECE: usize = 256 << 10;
 /// Bytes of memory that are allocated before any byte of a part has arrived.
 const ROOM_AT_ONCE: usize = 4 << 20;
 
-/// The bytes of a part that have arrived. The first ones may lie in the destination of the caller. Once the caller has
-/// not come back for the next ones, those and the rest lie here.
+/// The bytes of a part that have arrived. The first ones may be in the destination of the caller. Once the caller has
+/// stopped waiting, all later bytes are here.
 #[derive(Debug, Default)]
 pub(crate) struct LongPart {
+    /// Number of bytes in the destination.
     in_place: usize,
+    /// The bytes after them.
     bytes: Vec<u8>,
+    /// Checksum of all bytes so far.
     sum: Crc32c,
 }
 
 /// A part that has arrived.
 pub(crate) struct Arrived {
-    /// Number of first bytes that lie in the destination.
+    /// Number of first bytes that are in the destination.
     pub(crate) in_place: usize,
     /// The other bytes.
     pub(crate) bytes: Bytes,
@@ -41,7 +44,8 @@ impl LongPart {
         self.in_place + self.bytes.len()
     }
 
-    /// Adds bytes of a part of `len` bytes that were received together with others.
+    /// Adds bytes of a part of `len` bytes that were received together with others. They go to the caller's buffers
+    /// `into`, or else to memory from `spare`.
     pub(crate) fn add(
         &mut self,
         mut bytes: &[u8],

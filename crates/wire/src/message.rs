@@ -102,7 +102,7 @@ pub enum PoolRequest<'a> {
     /// Named values of the pool.
     #[serde(borrow)]
     Metadata(MetadataRequest<'a>),
-    /// [`Reply::Container`].
+    /// Creates a container: [`Reply::Container`].
     Create {
         /// Its label.
         label: Option<&'a str>,
@@ -116,21 +116,21 @@ pub enum PoolRequest<'a> {
         /// First object id to allocate.
         first_oid: u64,
     },
-    /// [`Reply::Opened`].
+    /// Opens a container: [`Reply::Opened`].
     Open(#[serde(borrow)] ContainerRef<'a>, OpenMode),
-    /// [`Reply::Done`].
+    /// Destroys a container, even an open one if the flag is set: [`Reply::Done`].
     Destroy(#[serde(borrow)] ContainerRef<'a>, bool),
     /// [`Reply::Containers`].
     List,
-    /// [`Reply::Done`].
+    /// Commits a prepared commit at this epoch: [`Reply::Done`].
     Commit(Commit, Epoch),
-    /// [`Reply::Done`].
+    /// Aborts a prepared commit: [`Reply::Done`].
     Abort(Commit),
-    /// [`Reply::Outcome`].
+    /// The state of a commit. With the flag, an undecided one is aborted: [`Reply::Outcome`].
     Outcome(Commit, bool),
-    /// [`Reply::Commits`].
+    /// The commits that are prepared: [`Reply::Commits`].
     Prepared,
-    /// [`Reply::Done`].
+    /// Removes a commit decision: [`Reply::Done`].
     Forget(Commit),
     /// Ends the engine's process after the reply: [`Reply::Done`].
     ShutDown {
@@ -171,24 +171,24 @@ pub enum ContainerRequest<'a> {
     Close,
     /// [`Reply::Done`].
     Rename(Option<&'a str>),
-    /// [`Reply::Number`].
+    /// Reserves numbers for object ids, this many; the first one: [`Reply::Number`].
     AllocateOids(u64),
-    /// [`Reply::Number`].
+    /// The first number that is not reserved: [`Reply::Number`].
     NextOid,
-    /// [`Reply::Epoch`]. The bulk is the concatenation of the values.
+    /// Applies a change: [`Reply::Epoch`]. The bulk is the concatenation of the values.
     #[serde(borrow)]
     Write(ChangeRequest<'a>),
     /// [`Reply::Fetched`].
     Fetch(ObjectId, #[serde(borrow)] Vec<DkeyRequest<'a>>, At),
-    /// [`Reply::Keys`].
+    /// Lists dkeys, or akeys of the given dkey: [`Reply::Keys`].
     ListKeys(ObjectId, #[serde(borrow)] Option<&'a [u8]>, Anchor, ListLimit, At),
-    /// [`Reply::Extents`].
+    /// Lists at most this number of extents of an array, given by dkey and akey: [`Reply::Extents`].
     ListExtents(ObjectId, &'a [u8], &'a [u8], Anchor, u64, At),
-    /// [`Reply::Objects`].
+    /// Lists at most this number of objects: [`Reply::Objects`].
     ListObjects(Anchor, u64, At),
     /// [`Reply::Found`].
     Query(ObjectId, #[serde(borrow)] KeyQuery<'a>, At),
-    /// [`Reply::Epoch`].
+    /// The last change of an object, or of the given dkey: [`Reply::Epoch`].
     LastEpoch(ObjectId, #[serde(borrow)] Option<&'a [u8]>, At),
     /// [`Reply::Epoch`].
     CreateSnapshot(&'a str),
@@ -196,15 +196,15 @@ pub enum ContainerRequest<'a> {
     ListSnapshots,
     /// [`Reply::Done`].
     DestroySnapshot(Epoch),
-    /// [`Reply::Done`].
+    /// Takes a lease on an object: [`Reply::Done`].
     Lease(ObjectId),
-    /// [`Reply::Flag`].
+    /// Ends a lease on an object: [`Reply::Flag`], true if the client is to remove the object.
     Release(ObjectId),
-    /// [`Reply::Flag`].
+    /// Leaves the removal of an object to its last lease: [`Reply::Flag`], false if there is none.
     UnlinkOnLastClose(ObjectId),
-    /// [`Reply::Epoch`]. The values are the bulk, as those of a write.
+    /// Prepares a change: [`Reply::Epoch`]. The values are the bulk, as those of a write.
     PrepareChange(Commit, #[serde(borrow)] ChangeRequest<'a>),
-    /// [`Reply::Epoch`].
+    /// Prepares a snapshot with this name: [`Reply::Epoch`].
     PrepareSnapshot(Commit, &'a str),
     /// One query for each of several objects: [`Reply::FoundEach`].
     QueryEach(Vec<ObjectId>, #[serde(borrow)] KeyQuery<'a>, At),
@@ -489,7 +489,8 @@ struct Buffer<'e> {
 }
 
 impl Buffer<'_> {
-    /// Index in the buffer of the first records of `found`, and their number.
+    /// Index in the buffer of the first records of `found`, and how many of them are together there. `None` if no
+    /// extent that is left has the first of them.
     fn place(&mut self, found: Extent) -> Option<(u64, u64)> {
         loop {
             let (present, others) = self.rest.split_first()?;
@@ -639,6 +640,7 @@ mod tests {
         assert_eq!(reply, [&[29, 1, 4][..], b"oids", &[0xac, 2]].concat());
     }
 
+    /// The ranges count bytes of the caller's buffer, and a record has 10 bytes.
     #[test]
     fn records_are_placed_where_they_were_asked_for() {
         let ranges = |wanted: &[Extent], filled: &[Extent]| {

@@ -61,7 +61,8 @@ impl Outbox {
         })
     }
 
-    /// Adds a frame of a message that is encoded in place. Returns its length in bytes.
+    /// Adds a frame of a message that is encoded in place. `head` is the kind of the frame, its call, and the room for
+    /// the data of the reply. Returns the length of the frame in bytes.
     ///
     /// # Errors
     /// The errors of [`Outbox::add`].
@@ -74,7 +75,8 @@ impl Outbox {
         self.add_with(head, bulk, |packed| encode_to(message, packed))
     }
 
-    /// Adds a frame without its data, but with the length and checksum of that. The data must be sent next.
+    /// Adds a frame without its data, but with the length and the checksum of `data`. The data must be sent next. It
+    /// does not count as bytes to send of this outbox.
     ///
     /// # Errors
     /// The errors of [`Outbox::add`].
@@ -109,7 +111,8 @@ impl Outbox {
         Ok(len)
     }
 
-    /// Adds the prefix and the message of a frame. Returns the length of the frame with its data.
+    /// Adds the prefix and the message of a frame, which `encode` writes. Returns the length of the frame with its
+    /// data. If it fails, nothing was added.
     fn add_head(
         &mut self,
         (kind, call, room): (Kind, u64, u32),
@@ -147,7 +150,8 @@ impl Outbox {
         }
     }
 
-    /// Moves all frames to `other`, which must be empty; its frame numbers continue from here.
+    /// Moves all frames to `other`, which must be empty. The next frame of either outbox gets the same number: only one
+    /// of them may be used from then on.
     pub fn move_to(&mut self, other: &mut Self) {
         std::mem::swap(self, other);
         self.sequence = other.sequence;
@@ -165,7 +169,7 @@ impl Outbox {
         self.poll_send_with(to, context, &mut Borrowed::default())
     }
 
-    /// Sends everything, and then data that belongs to the last frame.
+    /// Sends everything, and then `data`, which belongs to the last frame.
     ///
     /// # Errors
     /// The errors of [`Outbox::poll_send`].
@@ -238,7 +242,8 @@ impl Outbox {
         }
     }
 
-    /// Removes bytes that were sent from the buffer, once they are most of it.
+    /// Removes bytes that were sent from the buffer, once they are most of it. Shorter buffers stay, since moving the
+    /// rest takes time.
     fn compact(&mut self) {
         if self.sent > KEPT_BYTES && self.sent > self.packed.len() / 2 {
             self.packed.drain(..self.sent);
@@ -261,7 +266,7 @@ fn fill<'d>(slices: &mut [IoSlice<'d>], pieces: impl Iterator<Item = &'d [u8]>) 
     pairs.map(|(slice, piece)| *slice = IoSlice::new(piece)).count()
 }
 
-/// Checks the length of a part of a frame.
+/// Checks that the length of a part of a frame is at most `most`.
 fn checked_len(len: usize, most: usize) -> Result<u32> {
     let checked = u32::try_from(len).ok().filter(|len| *len as usize <= most);
     checked.ok_or_else(|| {
@@ -307,14 +312,17 @@ mod tests {
         }
     }
 
+    /// Kind, call and room of all frames.
     const HEAD: (Kind, u64, u32) = (Kind::Request, 7, 0);
 
+    /// Polls the outbox once. True if it has sent all frames and `data`, the rest of the last one.
     fn send(outbox: &mut Outbox, to: &mut Narrow, data: &mut Borrowed<'_>) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         outbox.poll_send_with(to, &mut context, data).is_ready()
     }
 
-    /// Sends frames of `pieces`, and one between them. Returns the number of attempts that send data without a copy.
+    /// Sends frames whose data are `pieces`, with short frames between them, and returns the bytes sent. The data are
+    /// borrowed for `attempts` polls, and what is left is copied then.
     fn sent(pieces: &[&[u8]], attempts: usize) -> Vec<u8> {
         let (mut outbox, mut to) = (Outbox::default(), Narrow::default());
         let whole = pieces.concat();
@@ -333,8 +341,9 @@ mod tests {
         to.taken
     }
 
+    /// The same bytes are sent whether data are borrowed or copied, also if they are copied after some polls.
     #[test]
-    fn data_that_stays_where_it_is_travels_as_data_that_is_copied() {
+    fn borrowed_data_is_sent_like_copied_data() {
         let long: Vec<u8> = (0..70_000).map(|at| (at % 251) as u8).collect();
         for pieces in [vec![&long[..]], vec![&long[..3], &[], &long[3..40_000], &long[40_000..]]] {
             let (mut outbox, mut to) = (Outbox::default(), Narrow::default());

@@ -16,6 +16,7 @@ pub struct Spare(Arc<Mutex<Stock>>);
 #[derive(Debug, Default)]
 struct Stock {
     buffers: Vec<Vec<u8>>,
+    /// Capacity of all buffers together.
     bytes: usize,
 }
 
@@ -65,7 +66,8 @@ impl Spare {
         }
     }
 
-    /// A buffer of at least `len` bytes from the stock, or a new one.
+    /// A buffer from the stock that has room for `len` bytes, or a new one, which may be empty. Its content is
+    /// undefined.
     fn take(&self, len: usize) -> Vec<u8> {
         if len < LEAST {
             return Vec::with_capacity(len);

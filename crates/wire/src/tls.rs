@@ -61,7 +61,7 @@ impl Acceptor {
             .map_err(|error| unusable(&error))?;
         let key = Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::new(drawn_key()?)));
         let mut config = configured.with_no_client_auth().with_cert_resolver(key);
-        // Each connection has keys of its own.
+        // Sessions are not resumed: each connection has keys of its own.
         config.send_tls13_tickets = 0;
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
     }
@@ -81,7 +81,8 @@ impl Acceptor {
     }
 }
 
-/// Performs the TLS handshake with an engine.
+/// Performs the TLS handshake with an engine. The interface demands a name of the server, which is neither sent nor
+/// checked: the pool's secret authenticates the engine.
 ///
 /// # Errors
 /// `Corrupt` if it does not speak TLS 1.3; `Io` if the connection is lost.
@@ -118,7 +119,7 @@ fn drawn_key() -> Result<CertifiedKey> {
     Ok(CertifiedKey::new(public.into_iter().collect(), key))
 }
 
-/// The records of a stream are short: several are received at a time.
+/// Adds a buffer for reads, because the records of a stream are short: several are received at a time.
 fn buffered<S: AsyncRead>(stream: S) -> BufReader<S> {
     BufReader::with_capacity(RECEIVE_BUFFER, stream)
 }

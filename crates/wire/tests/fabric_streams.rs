@@ -17,12 +17,15 @@ use tokio::io::{
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
+/// Both directions of one end of a connection.
 type Ends = (Receiver<Reading>, Sender<Writing>);
 
+/// A runtime whose two threads serve both ends at the same time.
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
+/// Both directions of a stream of frames, over which the ends of a connection first exchange their offers.
 fn split_frames(
     stream: DuplexStream,
 ) -> (Receiver<ReadHalf<DuplexStream>>, Sender<WriteHalf<DuplexStream>>) {
@@ -30,6 +33,7 @@ fn split_frames(
     (Receiver::new(from), Sender::new(to))
 }
 
+/// The address of this machine at which both ends are reached.
 fn local() -> Option<IpAddr> {
     Some(Ipv4Addr::LOCALHOST.into())
 }
@@ -63,6 +67,7 @@ fn over_tcp<F: Future<Output = ()>>(test: impl Fn(Ends, Ends) -> F) {
     });
 }
 
+/// Skips the test if libfabric is not installed. Any other error fails it.
 fn skip_without_library(error: &Error) {
     let is_missing = error.message().contains("cannot be loaded");
     assert!(error.kind() == ErrorKind::NotSupported && is_missing, "{error:?}");
@@ -84,6 +89,7 @@ fn frames(stream: u64) -> Vec<Frame> {
     edges.into_iter().chain(drawn).enumerate().map(frame).collect()
 }
 
+/// Sends frames, and flushes them at the end.
 async fn send(mut to: Sender<Writing>, frames: Vec<Frame>) {
     for frame in frames {
         to.send(&frame).await.expect("sent");
@@ -91,6 +97,7 @@ async fn send(mut to: Sender<Writing>, frames: Vec<Frame>) {
     to.flush().await.expect("flushed");
 }
 
+/// Receives exactly these frames, and then the end of the stream.
 async fn expect(mut from: Receiver<Reading>, frames: Vec<Frame>) {
     for frame in frames {
         let found = from.receive(Limits::AUTHENTICATED).await.expect("received").expect("a frame");
@@ -100,6 +107,7 @@ async fn expect(mut from: Receiver<Reading>, frames: Vec<Frame>) {
     assert!(from.receive(Limits::AUTHENTICATED).await.expect("the end").is_none());
 }
 
+/// Frames are sent in both directions at the same time. Each end receives all of them, and then the end of the stream.
 #[test]
 fn both_directions_bring_what_was_sent_and_then_end() {
     over_tcp(|client, engine| async {
@@ -132,9 +140,9 @@ async fn ask(from: &mut Receiver<Reading>, to: &mut Sender<Writing>, frame: &Fra
     assert!(found.bulk == frame.bulk, "frame {} has other bytes", frame.call);
 }
 
-/// A socket of both families has such addresses for IPv4 connections.
+/// An engine that listens on all addresses sees the address of an IPv4 connection in the form of IPv6.
 #[test]
-fn an_engine_that_listens_on_all_addresses_meets_its_clients() {
+fn an_engine_on_all_addresses_serves_ipv4_clients() {
     let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
     runtime().block_on(async {
         match pair_at("tcp;ofi_rxm", Some(mapped.into())).await {
@@ -161,6 +169,7 @@ fn requests_and_replies_alternate() {
     });
 }
 
+/// A receiver that does not read holds its sender up after one window of bytes. Once it reads, it gets all of them.
 #[test]
 fn a_sender_is_held_up_by_the_window_of_its_receiver_and_nothing_is_lost() {
     const WINDOW: usize =
@@ -233,7 +242,7 @@ impl Drop for Other {
     }
 }
 
-/// A connection by `provider` to a process of its own, and that process.
+/// Starts a child process that sends frames back, and connects to it by `provider`. Returns this end and the child.
 async fn apart(provider: &str) -> Result<(Ends, Other)> {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let this = std::env::current_exe().expect("this program");
@@ -261,6 +270,7 @@ fn two_processes_talk_until_one_is_killed() {
     }
 }
 
+/// Exchanges frames with the child, and kills it. The stream must then end, also without a goodbye.
 async fn talk_until_killed((mut from, mut to): Ends, child: Other) {
     for frame in frames(6) {
         ask(&mut from, &mut to, &frame).await;
@@ -270,6 +280,7 @@ async fn talk_until_killed((mut from, mut to): Ends, child: Other) {
     assert!(!matches!(from.receive(Limits::AUTHENTICATED).await, Ok(Some(_))));
 }
 
+/// Shared memory connects only different processes. The error says so.
 #[test]
 fn shared_memory_is_refused_within_a_process() {
     runtime().block_on(async {
@@ -282,6 +293,7 @@ fn shared_memory_is_refused_within_a_process() {
     });
 }
 
+/// The engine refuses an offer that cannot be decoded, and sends the reason to the client.
 #[test]
 fn an_offer_that_makes_no_sense_is_refused_with_a_reason() {
     runtime().block_on(async {

@@ -12,6 +12,7 @@ const POOL: Uuid = Uuid([3; 16]);
 /// Capacity of the pipe: longer than every input.
 const STREAM: usize = 1 << 16;
 
+/// Runs `work` on this thread until it ends.
 fn run<F: Future>(work: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.expect("a runtime").block_on(work)
@@ -44,6 +45,7 @@ fn summed(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Receives frames until the end or the first error. Returns the number of bytes that the received ones took.
 async fn receive_all(bytes: &[u8], limits: Limits) -> usize {
     let mut receiver = Receiver::new(bytes);
     let mut received = 0;
@@ -54,6 +56,7 @@ async fn receive_all(bytes: &[u8], limits: Limits) -> usize {
     received
 }
 
+/// Damaged frames are refused. No accepted frame is longer than the limits or than the bytes that came.
 #[test]
 fn fuzz_frames() {
     let known = [
@@ -81,6 +84,7 @@ fn said(message: &[u8]) -> tokio::io::DuplexStream {
     far
 }
 
+/// No message admits a peer that does not know the secret, neither as a client nor as an engine.
 #[test]
 fn fuzz_handshakes() {
     let secret = Secret::new([5; 32]);

@@ -13,15 +13,18 @@ use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split}
 const POOL: Uuid = Uuid([3; 16]);
 const SESSION: u64 = 99;
 
-/// A hello and a proof as they are encoded.
+/// A hello as it is encoded: the oldest and the newest version, the pool, the nonce, and the session.
 type Hello = (u16, u16, Uuid, [u8; 32], u64);
+/// A proof as it is encoded.
 type Proof = [u8; 32];
 
+/// Runs `work` on this thread until it ends.
 fn run<F: Future>(work: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.expect("a runtime").block_on(work)
 }
 
+/// A secret whose bytes all have this value.
 fn secret(byte: u8) -> Secret {
     Secret::new([byte; 32])
 }
@@ -67,17 +70,20 @@ impl End {
     }
 }
 
+/// Kind of the error, if the result is one.
 fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
-/// Results of a handshake between a client and an engine with these secrets.
+/// Results of a handshake between a client and an engine with these secrets. The client asks for `pool`; the engine
+/// serves [`POOL`]. The engine's result is the session of the client.
 fn meet(client: &Secret, pool: Uuid, engine: &Secret) -> (Result<()>, Result<u64>) {
     let (near, far) = End::pair();
     run(async { tokio::join!(near.connect(client, pool), far.accept(engine, 2)) })
 }
 
-/// Results of a handshake through an attacker in between, who sees all four messages and may change them.
+/// Results of a handshake through an attacker in between, who sees all four messages and may change them. `change` gets
+/// the number of the message, from 0 on, and its bytes.
 fn meet_through(change: impl Fn(usize, &mut Vec<u8>)) -> (Result<()>, Result<u64>) {
     let ((client, mut near), (mut far, engine)) = (End::pair(), End::pair());
     let relay = async {
@@ -144,7 +150,7 @@ fn flipped_bit_in_the_handshake_is_detected() {
     }
 }
 
-/// The proof of one side, as docs/wire.md defines it.
+/// The proof of one side, as docs/wire.md defines it. It covers the hello, the version, and the engine's nonce.
 fn proof(side: &[u8], hello: &[u8], version: u16, nonce: [u8; 32]) -> Proof {
     let mut mac = Hmac::<Sha256>::new_from_slice(&[5; 32]).expect("a key");
     mac.update(side);
@@ -155,7 +161,8 @@ fn proof(side: &[u8], hello: &[u8], version: u16, nonce: [u8; 32]) -> Proof {
     mac.finalize().into_bytes().into()
 }
 
-/// An engine that knows the secret but chooses `version`, whatever the client offered.
+/// Result of a client whose engine knows the secret but chooses `version`, although the client offered only
+/// [`VERSION`].
 fn meet_version(version: u16) -> Result<()> {
     let (near, mut far) = End::pair();
     let secret = secret(5);
@@ -205,7 +212,7 @@ fn an_engine_serves_the_newest_common_version() {
     }
 }
 
-/// A client that sends `hello`, and then the proof that `prove` makes of the engine's welcome.
+/// The engine's result for a client that sends `hello`, and then the proof that `prove` makes of the engine's welcome.
 fn forge(hello: &[u8], prove: impl FnOnce(&[u8]) -> Proof) -> Result<u64> {
     let (mut near, far) = End::pair();
     let secret = secret(5);
@@ -224,11 +231,13 @@ fn forge(hello: &[u8], prove: impl FnOnce(&[u8]) -> Proof) -> Result<u64> {
     accepted
 }
 
+/// The hello of a client that speaks only this version.
 fn hello() -> Vec<u8> {
     let hello: Hello = (VERSION, VERSION, POOL, [1; 32], SESSION);
     encode(&hello).expect("a hello")
 }
 
+/// A client that does not know the secret cannot use the engine's own proof.
 #[test]
 fn a_client_that_sends_a_proof_back_is_refused() {
     let reflected = forge(&hello(), |welcome| {

@@ -5,13 +5,13 @@ use esker_wire::frame::DECODED_FACTOR;
 use esker_wire::message::{AkeyRequest, DkeyRequest, ValueRequest, WriteRequest, encode};
 use serde::Serialize;
 
-/// Bytes in memory of a list's entry, per byte of its encoding.
+/// Bytes of memory that an entry of a list takes, per byte of its encoding, rounded up.
 fn factor<T: Serialize>(entry: &T) -> u64 {
     let encoded = encode(entry).expect("encoding").len();
     (size_of::<T>() as u64).div_ceil(encoded as u64)
 }
 
-/// The entries of lists in requests, each as short as possible.
+/// The entries of lists in requests, each as short as possible, take at most [`DECODED_FACTOR`] times their encoding.
 #[test]
 fn no_message_takes_more_memory_than_is_accounted_for() {
     let empty: &[u8] = b"";

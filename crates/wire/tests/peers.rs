@@ -6,17 +6,19 @@ use esker_wire::frame::{BULK_MAX, Frame, Kind, Limits, PREFIX_LEN, Receiver, Sen
 use esker_wire::message::{self, Reply, Request};
 use std::future::Future;
 
+/// Runs `work` on this thread until it ends.
 fn run<F: Future>(work: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.expect("a runtime").block_on(work)
 }
 
+/// A request of the call with this number.
 fn frame(call: u64, message: &[u8], bulk: &[u8]) -> Frame {
     let (message, bulk) = (Bytes::copy_from_slice(message), Bytes::copy_from_slice(bulk));
     Frame { kind: Kind::Request, call, room: 0, message, bulk }
 }
 
-/// The bytes of frames.
+/// The bytes that a sender makes of frames.
 fn sent(frames: &[Frame]) -> Vec<u8> {
     run(async {
         let mut bytes = Vec::new();

@@ -7,7 +7,9 @@ use esker_types::ops::{Commit, CommitId, Decided, Decisions, Outcome, Preparatio
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 
+/// Commits of one node's pool: the prepared one, and the decisions that this node made as coordinator.
 pub(super) struct Commits {
+    /// Position of this node in the pool over nodes.
     part: Part,
     prepared: Option<Prepared>,
     /// Decisions of this node; `None` if another client aborted the commit.
@@ -18,6 +20,7 @@ pub(super) struct Commits {
     pub(super) swept_count: u64,
 }
 
+/// A commit that is prepared, with the work that is to be applied if it commits.
 struct Prepared {
     commit: Commit,
     epoch: Epoch,
@@ -31,7 +34,7 @@ enum Work {
 }
 
 impl Commits {
-    /// No commit is known yet to this part of a pool.
+    /// The state of a pool that has seen no commit. `part` is its position in the pool over nodes.
     pub(super) fn new(part: Part) -> Self {
         Self {
             part,
@@ -60,7 +63,7 @@ impl Commits {
         self.prepared.iter().map(|prepared| prepared.commit).collect()
     }
 
-    /// Removes a prepared commit and returns it.
+    /// Removes the preparation of a commit and returns it; `None` if that commit is not prepared.
     fn take(&mut self, commit: Commit) -> Option<Prepared> {
         self.prepared.take_if(|prepared| prepared.commit.id == commit.id)
     }
@@ -83,7 +86,8 @@ impl Commits {
         }
     }
 
-    /// The epoch of a commit that is prepared or committed already.
+    /// The epoch of a commit that is prepared or committed already; `None` if it is new. Fails with `TxRestart` if it
+    /// was aborted.
     fn prepared_before(&self, commit: Commit) -> Result<Option<Epoch>> {
         if let Some(prepared) = self.prepared.as_ref().filter(|it| it.commit.id == commit.id) {
             return Ok(Some(prepared.epoch));
@@ -192,7 +196,8 @@ impl PoolState {
         Ok(())
     }
 
-    /// The oldest decisions that this node has recorded, at most `most`.
+    /// Lists the oldest decisions that this node has recorded, at most `most`, with the clock and whether their table
+    /// is full. The clock first advances past all swept commits.
     pub(super) fn decisions(&mut self, most: usize) -> Decisions {
         self.pass(self.commits.swept);
         let decided = |(id, epoch): (&CommitId, &Option<Epoch>)| Decided {
@@ -203,7 +208,8 @@ impl PoolState {
         Decisions { clock: self.tick(), is_full: self.commits.is_full(), oldest }
     }
 
-    /// Removes decisions, and records how far they were removed: older commits are unknown from then on.
+    /// Removes decisions. Records the latest start of their commits: a commit that started before or then may have been
+    /// swept.
     pub(super) fn sweep(&mut self, ids: &[CommitId]) {
         for id in ids {
             if self.commits.decisions.remove(id).is_some() {

@@ -27,6 +27,7 @@ const NAMED_TARGETS: u32 = 4;
 /// Listings go through its simulated targets one by one, as with real targets.
 #[derive(Clone)]
 pub struct Memory {
+    /// Number of targets over all nodes, which the capabilities report.
     targets: u32,
     state: Arc<Mutex<PoolState>>,
 }
@@ -69,6 +70,7 @@ impl Memory {
         pools.entry(name.to_owned()).or_insert_with(|| Self::new(NAMED_TARGETS)).clone()
     }
 
+    /// Runs `work` on the state of the pool, under its lock. A lock that is poisoned by a panic is taken all the same.
     fn with<'a, T>(&self, work: impl FnOnce(&mut PoolState) -> Result<T>) -> Reply<'a, T> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         Reply::Ready(work(&mut state))

@@ -36,7 +36,8 @@ pub(super) struct PoolState {
 struct Replies(BTreeMap<(u64, u16), (u64, Epoch)>);
 
 impl Replies {
-    /// The epoch of a change, if it was applied before.
+    /// The epoch of a change if it was applied before; `None` if it is new or has no id. Fails with `Invalid` for a
+    /// delayed copy of an earlier change.
     fn find(&self, id: Option<ChangeId>) -> Result<Option<Epoch>> {
         let Some(id) = id else { return Ok(None) };
         match self.0.get(&(id.session, id.slot)) {
@@ -78,7 +79,7 @@ impl PoolState {
         }
     }
 
-    /// This backend reserves no space, so there are no totals.
+    /// Describes the pool. All numbers about space are zero, because this backend reserves none.
     pub(super) fn info(&self) -> PoolInfo {
         PoolInfo {
             uuid: self.uuid,
@@ -90,6 +91,7 @@ impl PoolState {
         }
     }
 
+    /// Returns a new epoch, later than all before.
     pub(super) fn tick(&mut self) -> Epoch {
         self.clock = Epoch::after(self.clock);
         self.clock
@@ -109,6 +111,8 @@ impl PoolState {
         Ok(self)
     }
 
+    /// Creates a container. It gets a UUID here if `new` has none, because [`random_uuid`] works without a source of
+    /// randomness.
     pub(super) fn create_container(&mut self, new: &NewContainer<'_>) -> Result<ContainerInfo> {
         let now = self.tick();
         let uuid = new.uuid.unwrap_or_else(random_uuid);
@@ -135,7 +139,7 @@ impl PoolState {
     }
 
     /// A reader of one object at a view. It collects tokens only for reads of the latest state: a snapshot cannot
-    /// change. Fails if the outcome of an earlier commit is unknown, or the container does not exist.
+    /// change. Fails with `InDoubt` if a commit is prepared, and with `NoHandle` if the container was destroyed.
     pub(super) fn reader<'a>(
         &'a mut self,
         id: ContainerId,
@@ -200,7 +204,8 @@ pub(super) struct Edits {
     written: Vec<Written>,
 }
 
-/// UUIDs of pools in memory need only be unique within the process, so a counter replaces missing randomness.
+/// A random UUID. UUIDs of pools in memory need only be unique within the process, so a counter replaces missing
+/// randomness.
 fn random_uuid() -> Uuid {
     esker_os::random_uuid().unwrap_or_else(|_| {
         static MADE: AtomicU64 = AtomicU64::new(1);

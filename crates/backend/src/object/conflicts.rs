@@ -44,9 +44,10 @@ impl Written {
 /// Format of a token: a slot (4 bytes) and its version (8 bytes), little-endian.
 const TOKEN_BYTES: usize = 12;
 
-/// A version for everything that a transaction has ever read.
+/// A version for everything that a transaction has ever read. A write increments the versions of what it changes.
 #[derive(Default)]
 pub struct Conflicts {
+    /// Index in `versions` of each.
     slots: BTreeMap<(ContainerId, Watched), u32>,
     versions: Vec<u64>,
 }
@@ -97,7 +98,7 @@ impl Conflicts {
         }
     }
 
-    /// Records that something was written.
+    /// Increments the version of something that was written, if any transaction has read it.
     pub fn changed(&mut self, container: ContainerId, watched: Watched) {
         if let Some(slot) = self.slots.get(&(container, watched)) {
             self.versions[*slot as usize] += 1;

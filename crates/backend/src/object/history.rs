@@ -17,12 +17,12 @@ impl<P> Default for History<P> {
 }
 
 impl<P> History<P> {
-    /// Adds the newest version.
+    /// Adds the newest version; `None` for a punch.
     pub fn push(&mut self, epoch: Epoch, value: Option<Stored<P>>) {
         self.0.push((epoch, value));
     }
 
-    /// The value that a reader at `at` sees, and its epoch.
+    /// The value that a reader at `at` sees, and its epoch; `None` if it did not exist then.
     pub fn at(&self, at: Epoch) -> Option<(Epoch, &Stored<P>)> {
         let (epoch, value) = self.0.iter().rev().find(|(epoch, _)| *epoch <= at)?;
         Some((*epoch, value.as_ref()?))

@@ -109,14 +109,14 @@ impl<P: Payload> Reader<'_, P> {
     }
 }
 
-/// FNV-1a.
+/// The 32-bit FNV-1a hash.
 pub fn hash(bytes: &[u8]) -> u32 {
     bytes
         .iter()
         .fold(0x811c_9dc5, |sum: u32, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Decodes the next page of encoded keys.
+/// Returns the next page of `entries`, decoded; `anchor` is advanced.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] for an anchor of another listing.
@@ -136,6 +136,7 @@ pub fn page_of_keys(
     Ok(batch)
 }
 
+/// Length of a key in bytes once it is decoded.
 fn key_len(kind: KeyKind, encoded: &[u8]) -> usize {
     decode_key(kind, encoded).map_or(0, |key| key.len())
 }
@@ -145,7 +146,8 @@ pub fn page(entries: BTreeSet<Position>, anchor: &mut Anchor, limit: ListLimit) 
     page_by(entries, anchor, limit, <[u8]>::len)
 }
 
-/// The entries after `anchor` within `limit`; `anchor` is advanced past them.
+/// The entries after `anchor` within `limit`; `anchor` is advanced past them. `len` returns the bytes of an entry. A
+/// page has at least one entry, even if that exceeds the limit of bytes.
 fn page_by(
     entries: BTreeSet<Position>,
     anchor: &mut Anchor,

@@ -64,7 +64,7 @@ impl<'a, P: Payload> Overlay<'a, P> {
         all
     }
 
-    /// Applies updates of a dkey, after checking their conditions.
+    /// Applies updates of a dkey: all of them, or none if one of their conditions is not met.
     fn update(
         &mut self,
         oid: ObjectId,
@@ -87,7 +87,8 @@ impl<'a, P: Payload> Overlay<'a, P> {
         updates.iter().zip(paths).try_for_each(|(update, path)| self.set(path, &update.value))
     }
 
-    /// Sets the value of an akey. Extents replace the records that they overlap.
+    /// Sets the value of an akey. Extents replace the records that they overlap. A punch of an akey that does not exist
+    /// changes nothing.
     fn set(&mut self, path: AkeyPath, value: &Value<'_>) -> Result<()> {
         let new = match *value {
             Value::Single(data) => Some(self.single(&path, data)?),
@@ -120,7 +121,8 @@ impl<'a, P: Payload> Overlay<'a, P> {
         }
     }
 
-    /// The records of an array that is to be changed; empty if it does not exist.
+    /// A copy of the records of an array that is to be changed; empty if it does not exist. `record_size` is that of
+    /// the new records; a punch gives `None` and accepts any size.
     fn records(&self, path: &AkeyPath, record_size: Option<u64>) -> Result<Records<P>> {
         match (self.current(path), record_size) {
             (Some(Stored::Single(_)), _) => Err(mixed()),
@@ -148,6 +150,7 @@ impl<'a, P: Payload> Overlay<'a, P> {
         Ok(())
     }
 
+    /// Removes akeys of a dkey. With `Cond::PUNCH`, fails if one of them does not exist.
     fn punch_akeys(
         &mut self,
         oid: ObjectId,
@@ -174,7 +177,8 @@ fn some_records<P: Payload>(records: Records<P>) -> Option<Stored<P>> {
     (!records.is_empty()).then_some(Stored::Array(records))
 }
 
-/// Checks the conditions that a key is new or exists. `exists` is called only if one of them is set.
+/// Checks the conditions of `cond` on a key: `insert` requires that it is new, `update` that it exists. `exists` is
+/// called only if one of them is set. `what` names the key in the error.
 fn check(
     cond: Cond,
     insert: Cond,
@@ -191,7 +195,7 @@ fn check(
     Ok(())
 }
 
-/// The error for something that a condition requires.
+/// The error of a condition that requires a key. `what` names the key.
 pub fn missing_key_error(what: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("{what} does not exist"))
 }

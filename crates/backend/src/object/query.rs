@@ -11,7 +11,7 @@ use esker_types::{Error, ErrorKind, Extent, Result, decode_key};
 type Encoded = Option<Vec<u8>>;
 
 impl<P: Payload> Reader<'_, P> {
-    /// The smallest or largest key or extent.
+    /// The smallest or largest key or extent; `None` if there is none.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for a key of another kind.
@@ -36,7 +36,7 @@ impl<P: Payload> Reader<'_, P> {
         found.map(|candidate| self.answer(candidate, &query)).transpose()
     }
 
-    /// Encodes the keys that the query gives.
+    /// Encodes the dkey and the akey that the query gives.
     fn encode_given(&self, query: &KeyQuery<'_>) -> Result<(Encoded, Encoded)> {
         if query.want_extent && query.akey.is_none() && !query.want_akey {
             return Err(Error::new(ErrorKind::Invalid, "a query for extents needs an akey"));

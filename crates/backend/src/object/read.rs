@@ -56,6 +56,7 @@ impl<P> Reader<'_, P> {
     }
 }
 
+/// The latest epoch of these akeys; zero if there are none.
 fn last<'a, P: 'a>(seen: impl Iterator<Item = Seen<'a, P>>) -> Epoch {
     seen.map(|seen| seen.epoch).max().unwrap_or_default()
 }
@@ -136,7 +137,8 @@ pub fn fill_single(reply: &mut FetchReply<'_>, value: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Copies the records within `extents` to the sink of a fetch. Those that are not stored are left as they are.
+/// Copies the records within `extents` to the sink of a fetch. The bytes of the sink for records that are not stored
+/// stay as they are.
 fn fill_array(
     request: &FetchRequest<'_>,
     reply: &mut FetchReply<'_>,
@@ -176,7 +178,7 @@ pub fn check_record_size(expected: u64, stored: u64) -> Result<()> {
     }
 }
 
-/// Adds an extent to the reply, if the request asks for extents.
+/// Adds an extent of stored records to the reply, if the request asks for those extents.
 pub fn note_found(request: &FetchRequest<'_>, reply: &mut FetchReply<'_>, found: Extent) {
     if request.want_filled {
         reply.filled.push(found);

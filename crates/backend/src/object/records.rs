@@ -43,7 +43,9 @@ pub struct Records<P = Arc<[u8]>> {
 
 #[derive(Clone)]
 struct Run<P> {
+    /// Number of records.
     count: u64,
+    /// Their bytes.
     bytes: P,
     epoch: Epoch,
 }
@@ -93,7 +95,7 @@ impl<P: Payload> Records<P> {
         }
     }
 
-    /// The runs that overlap `extent`, in order.
+    /// The runs that overlap `extent`, in order. The last run that starts at or before the extent may reach into it.
     pub fn overlapping(&self, extent: Extent) -> Vec<Extent> {
         let before = self.runs.range(..=extent.start).next_back();
         let after =
@@ -120,7 +122,7 @@ impl<P: Payload> Records<P> {
 }
 
 impl Records {
-    /// Bytes of records within the run that starts at `run.start`.
+    /// The bytes of `records`, which are within `run`; empty if they are not stored.
     pub fn bytes(&self, run: Extent, records: Extent) -> &[u8] {
         let from = ((records.start - run.start) * self.record_size) as usize;
         let len = (records.count * self.record_size) as usize;

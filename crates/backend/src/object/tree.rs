@@ -50,12 +50,12 @@ impl<P> Default for Tree<P> {
 }
 
 impl<P> Tree<P> {
-    /// The content of an akey.
+    /// The content of an akey, as a reader at `at` sees it.
     pub fn get(&self, path: &AkeyPath, at: Epoch) -> Option<&Stored<P>> {
         self.0.get(path)?.at(at).map(|(_, value)| value)
     }
 
-    /// All existing akeys in order, starting at `start`.
+    /// All akeys that exist for a reader at `at`, in order, from `start` on.
     pub fn from(&self, start: AkeyPath, at: Epoch) -> impl Iterator<Item = Seen<'_, P>> {
         self.0.range(start..).filter_map(move |(path, history)| {
             history.at(at).map(|(epoch, value)| Seen { path, epoch, value })

@@ -21,8 +21,10 @@ pub struct Daos(pub(super) Arc<Shared>);
 pub(super) struct Shared {
     pub(super) connection: Connection,
     pub(super) url: DaosUrl,
+    /// The mode in which the pool was opened.
     mode: OpenMode,
     pub(super) targets: u32,
+    /// Number of fault domains: nodes of the DAOS system, at most one for each target.
     pub(super) domains: u32,
     table: Table<Known>,
 }
@@ -101,7 +103,7 @@ impl Shared {
         })
     }
 
-    /// The container with this id, which is added to the table.
+    /// The container with this UUID, which is added to the table.
     pub(super) fn note(&self, uuid: Uuid) -> Arc<Known> {
         self.table.note(uuid, |id| Known {
             id,
@@ -138,7 +140,7 @@ impl Shared {
         }
     }
 
-    /// Opens a container to read its checksum and its time of creation.
+    /// Opens a container to read its checksum and its time of creation, and keeps both in `known`.
     async fn read_about(&self, uuid: Uuid, known: &Known) -> Result<(Checksum, Epoch)> {
         let container = self.connection.open(&uuid.to_string(), ContainerMode::Look).await?;
         let about = (checksum_of(container.query().await?.checksum), created(&container).await?);

@@ -87,7 +87,7 @@ impl Reader<'_> {
         }
     }
 
-    /// True if the change leaves one of the stored akeys of a dkey.
+    /// True if the change, whose effect on the dkey is `net`, leaves one of the stored akeys of the dkey.
     async fn has_akeys_after(
         &self,
         before: Before<'_>,
@@ -117,7 +117,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The state of an akey after the earlier writes.
+    /// The state of an akey after the earlier writes, whose effect on it is `net`.
     pub(super) async fn left(
         &self,
         dkey: &[u8],
@@ -145,7 +145,8 @@ impl Reader<'_> {
     }
 }
 
-/// Checks the conditions that something must not exist (`inserts`), or must exist (`changes`).
+/// Checks the conditions that something must not exist (`inserts`), or must exist (`changes`). `what` names it in
+/// errors.
 fn check_existence(what: &str, exists: bool, inserts: bool, changes: bool) -> Result<()> {
     match exists {
         true if inserts => Err(Error::new(ErrorKind::Exists, format!("the {what} exists"))),
@@ -156,6 +157,7 @@ fn check_existence(what: &str, exists: bool, inserts: bool, changes: bool) -> Re
     }
 }
 
+/// Fails with `NotFound` if something does not exist that must exist; `what` names it.
 fn expect_exists(what: &str, exists: bool) -> Result<()> {
     check_existence(what, exists, false, true)
 }

@@ -24,8 +24,11 @@ pub(super) struct Opened {
     pub(super) known: Arc<Known>,
     pub(super) container: binding::Container,
     pub(super) writable: bool,
+    /// The snapshots, as last listed.
     pub(super) snapshots: Snapshots,
+    /// The most recent unfinished listing of keys.
     pub(super) listing: listing::Recent,
+    /// The most recent unfinished listing of objects.
     pub(super) objects: objects::Recent,
     info: ContainerInfo,
 }
@@ -80,12 +83,14 @@ impl Opened {
         }
     }
 
+    /// The value of a name from the properties of the container; `None` if it has no such property.
     async fn property(&self, name: &str) -> Result<Option<Vec<u8>>> {
         Ok(metadata::property(&self.container.query().await?, name))
     }
 }
 
 impl Metadata for Opened {
+    /// An attribute, or a property of DAOS in its place, as in a container that a DAOS tool created.
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
         pending(async move {
             match metadata::get(&self.container.attributes(), name).await? {
@@ -229,6 +234,7 @@ impl OpenContainer for Opened {
         pending(snapshots::destroy(self, epoch))
     }
 
+    /// Takes a lease. The check follows, so that a lease that is taken before the container is destroyed succeeds.
     fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
         self.known.leases.take(oid);
         Reply::Ready(if self.known.handles().is_gone() { Err(gone()) } else { Ok(()) })

@@ -18,9 +18,11 @@ pub(super) struct Want {
     pub(super) akey: Vec<u8>,
     /// `None` for a single value.
     pub(super) extents: Option<Vec<Extent>>,
+    /// Bytes per record; 0 for any.
     pub(super) record_size: u64,
     /// Size of the buffer; `None` to read the size only.
     pub(super) room: Option<u64>,
+    /// Asks which records were found.
     pub(super) want_filled: bool,
     pub(super) cond: Cond,
 }
@@ -28,11 +30,14 @@ pub(super) struct Want {
 /// The result of a request for an akey.
 #[derive(Debug, Default)]
 pub(super) struct Got {
+    /// Size of the value, or of a record; 0 if there is none.
     pub(super) size: u64,
+    /// Records that were found.
     pub(super) filled: Vec<Extent>,
     pub(super) data: Vec<u8>,
     /// Offsets in the sink of ranges of the data.
     pub(super) pieces: Vec<(u64, Range<usize>)>,
+    /// Error of this akey alone.
     pub(super) error: Option<Error>,
 }
 
@@ -231,7 +236,8 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    /// Reads the values that fit, by one call. Returns the indexes of the akeys that must be read in another way.
+    /// Reads the values that fit, by one call: the requests in `wants` whose indexes are in `plain`. Their results go
+    /// to `all`. Returns the indexes of those that must be read in another way.
     async fn read_plain(
         &self,
         dkey: &[u8],
@@ -265,7 +271,8 @@ impl Reader<'_> {
         Ok(left)
     }
 
-    /// Asks for the sizes of values that DAOS does not return with the data.
+    /// Asks for the sizes of values whose data is not wanted, or has no room at all. `sizes` are their indexes in
+    /// `wants`, and their results go to `all`.
     async fn read_sizes(
         &self,
         dkey: &[u8],
@@ -288,7 +295,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads an akey whose size differs from the expected size.
+    /// Reads an akey whose size differs from the expected size: asks for the size first, and again if the value has
+    /// grown meanwhile.
     async fn read_one(&self, dkey: &[u8], want: &Want) -> Result<Got> {
         if want.extents.is_some() {
             return self.read_listed(dkey, want).await;
@@ -332,8 +340,8 @@ impl Reader<'_> {
         Ok(got)
     }
 
-    /// Reads the parts of an extent that exist; the extent begins at byte `at` of the sink. If they do not fit, returns
-    /// an error for this akey only.
+    /// Reads the parts of an extent that exist; the extent begins at byte `at` of the sink. If they do not fit, or have
+    /// another size than wanted, the inner result is the error of this akey.
     async fn read_parts(
         &self,
         dkey: &[u8],
@@ -371,6 +379,7 @@ impl Reader<'_> {
     }
 }
 
+/// Indexes of the requests that `is_meant` selects.
 fn indices(wants: &[Want], is_meant: impl Fn(&Want) -> bool) -> Vec<usize> {
     wants.iter().enumerate().filter(|(_, want)| is_meant(want)).map(|(index, _)| index).collect()
 }

@@ -28,6 +28,7 @@ type Listed = (ObjectId, Option<Vec<u8>>, View);
 pub(super) struct Recent(ForkLock<Option<(Listed, Sorted)>>);
 
 impl Recent {
+    /// The keys of this listing; `None` if another one was the most recent.
     fn get(&self, listed: &Listed) -> Option<Sorted> {
         let recent = self.0.lock();
         recent.as_ref().filter(|(known, _)| known == listed).map(|(_, keys)| Arc::clone(keys))
@@ -51,6 +52,7 @@ pub(super) enum Survivors {
     Absent,
     /// The akey exists without records. It may have a single value.
     None,
+    /// The akey has a single value or records that were not punched.
     Some,
 }
 
@@ -127,7 +129,7 @@ impl Reader<'_> {
         Ok(page)
     }
 
-    /// Lists keys from the anchor on.
+    /// Lists dkeys, or akeys of `dkey`, from the anchor on, without recording the read.
     pub(super) async fn page_of_keys(
         &self,
         dkey: Option<&[u8]>,
@@ -156,6 +158,7 @@ impl Reader<'_> {
         Ok(page)
     }
 
+    /// Kind of the dkeys, or with a `dkey` of its akeys.
     fn kind(&self, dkey: Option<&[u8]>) -> KeyKind {
         if dkey.is_some() { self.oid.akey_kind() } else { self.oid.dkey_kind() }
     }
@@ -199,7 +202,7 @@ impl Reader<'_> {
         Ok(page)
     }
 
-    /// All extents of an array. A single value has none.
+    /// All extents of an array; with `only_size` only those that tell its size. A single value has none.
     ///
     /// For a single value of a flat object DAOS fails with `NoHandle`, as if the container were closed. Then the dkey
     /// is fetched: if that works, the container is open and there are no extents; if not, its error is returned.
@@ -238,12 +241,13 @@ impl Reader<'_> {
         }
     }
 
+    /// State of an akey that has no records.
     async fn survivors_of_none(&self, dkey: &[u8], akey: &[u8]) -> Result<Survivors> {
         let exists = self.has_akey(dkey, akey).await?;
         Ok(if exists { Survivors::None } else { Survivors::Absent })
     }
 
-    /// Lists extents from the anchor on.
+    /// Lists extents from the anchor on, without recording the read.
     pub(super) async fn page_of_extents(
         &self,
         key: AkeyRef<'_>,
@@ -308,6 +312,7 @@ fn page(
 mod tests {
     use super::*;
 
+    /// A page ends at its limit of entries or bytes, but has at least one key.
     #[test]
     fn pages_follow_each_other_within_their_limits() {
         let encode = |text: &str| {

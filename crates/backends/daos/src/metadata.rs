@@ -50,7 +50,7 @@ pub(super) fn may_be_property(name: &str) -> bool {
     [LAYOUT, ROOTS].contains(&name)
 }
 
-/// Type of the layout and roots of a file system, if `value` has both by name.
+/// Type of the layout and roots of a file system, if `value` returns both for their names.
 pub(super) fn layout<'v>(value: impl Fn(&str) -> Option<&'v [u8]>) -> Option<(u64, [u8; 64])> {
     let kind = value(LAYOUT).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
     kind.zip(value(ROOTS).and_then(|bytes| bytes.try_into().ok()))
@@ -70,6 +70,7 @@ pub(super) async fn tell_layout(
     }
 }
 
+/// True for the errors by which DAOS does not allow the property to be set.
 fn refuses(kind: ErrorKind) -> bool {
     use ErrorKind::{Invalid, NoPermission, NotImplemented, NotSupported};
     matches!(kind, Invalid | NoPermission | NotImplemented | NotSupported)

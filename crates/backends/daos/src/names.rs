@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_back_and_are_told_apart() {
+    fn names_round_trip_and_stay_distinct() {
         let names = ["attr:a", "attr:esker.a", "attr:esker:created", "prop:a", "a", "attr:prop:a"];
         let stored: std::collections::BTreeSet<_> = names.map(stored_name).into_iter().collect();
         assert_eq!(stored.len(), names.len());
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_back_and_are_never_empty() {
+    fn values_round_trip_and_are_never_empty() {
         for value in [&b""[..], b"a", MARK, b"\0esker\0more"] {
             let stored = stored_value(value);
             assert!(!stored.is_empty());
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_was_taken_away_is_not_shown() {
+    fn a_removed_label_is_not_shown() {
         assert_eq!(shown_label("run1"), "run1");
         assert_eq!((shown_label(&unnamed(Uuid([7; 16]))), shown_label(NO_LABEL)), ("", ""));
         assert!(check_shown(Some("run1")).is_ok() && check_shown(Some(NO_LABEL)).is_err());

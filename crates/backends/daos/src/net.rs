@@ -31,6 +31,7 @@ pub(super) struct NetDkey<'a> {
 pub(super) struct NetAkey<'a> {
     /// The stored content is gone.
     pub(super) is_removed: bool,
+    /// The last write of a single value.
     pub(super) single: Option<&'a Update<'a>>,
     /// Writes and punches of records, in order.
     pub(super) records: Vec<&'a Update<'a>>,
@@ -51,6 +52,7 @@ impl<'a> Net<'a> {
         self.0.get(&oid)
     }
 
+    /// The effect on each object.
     pub(super) fn objects(&self) -> impl Iterator<Item = (ObjectId, &NetObject<'a>)> {
         self.0.iter().map(|(oid, object)| (*oid, object))
     }
@@ -80,11 +82,13 @@ impl<'a> NetObject<'a> {
         }
     }
 
+    /// The effect on a dkey, which begins as that of the earlier writes on the whole object.
     fn dkey(&mut self, dkey: &'a [u8]) -> &mut NetDkey<'a> {
         let is_removed = self.is_removed;
         self.dkeys.entry(dkey).or_insert_with(|| NetDkey { is_removed, ..NetDkey::default() })
     }
 
+    /// Removes a dkey: earlier writes to it have no effect.
     fn remove_dkey(&mut self, dkey: &'a [u8]) {
         self.dkeys.insert(dkey, NetDkey { is_removed: true, ..NetDkey::default() });
     }
@@ -96,11 +100,13 @@ impl<'a> NetObject<'a> {
 }
 
 impl<'a> NetDkey<'a> {
+    /// The effect on an akey, which begins as that of the earlier writes on the whole dkey.
     fn akey(&mut self, akey: &'a [u8]) -> &mut NetAkey<'a> {
         let is_removed = self.is_removed;
         self.akeys.entry(akey).or_insert_with(|| NetAkey { is_removed, ..NetAkey::default() })
     }
 
+    /// Removes an akey: earlier writes to it have no effect.
     fn remove_akey(&mut self, akey: &'a [u8]) {
         self.akeys.insert(akey, NetAkey { is_removed: true, ..NetAkey::default() });
     }
@@ -158,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_records_are_left_out() {
+    fn punched_records_are_left_out() {
         let all = vec![extent(0, 10), extent(20, 10)];
         assert_eq!(without(all.clone(), &[extent(5, 20)]), [extent(0, 5), extent(25, 5)]);
         assert_eq!(
@@ -203,8 +209,10 @@ mod tests {
         assert!(net(6).writes() && net(6).dkeys[b"d".as_slice()].is_removed);
     }
 
+    /// A dkey of a flat object has one akey: to punch that akey removes the dkey. A punch of another akey has no
+    /// effect.
     #[test]
-    fn flat_dkeys_go_with_their_akey() {
+    fn a_flat_dkey_is_removed_with_its_akey() {
         let oid = ObjectId::generate(0, 1, ObjectType::KvHashed, ObjectClass::S1);
         for (akey, is_removed) in [(FLAT_AKEY, true), (b"other".as_slice(), false)] {
             let (mut net, akeys) = (NetObject::default(), [akey]);

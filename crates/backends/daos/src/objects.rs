@@ -20,6 +20,7 @@ use std::sync::Arc;
 pub(super) struct Recent(ForkLock<Option<(View, Arc<Vec<ObjectId>>)>>);
 
 impl Recent {
+    /// The objects of the most recent listing, if it was of this view.
     fn get(&self, view: View) -> Option<Arc<Vec<ObjectId>>> {
         let recent = self.0.lock();
         recent.as_ref().filter(|(of, _)| *of == view).map(|(_, all)| Arc::clone(all))

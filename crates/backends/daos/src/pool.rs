@@ -66,6 +66,7 @@ impl Pool for Daos {
         })
     }
 
+    /// The handles of this process are retired last, because DAOS may refuse the destruction.
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
         pending(async move {
             let uuid = self.find(name).await?;

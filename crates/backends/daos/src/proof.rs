@@ -24,10 +24,15 @@ pub(super) struct Digest([u8; DIGEST_BYTES]);
 /// A read that can be repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Read {
+    /// A fetch of akeys.
     Fetch { dkey: Vec<u8>, cond: Cond, wants: Vec<Want> },
+    /// A page of dkeys, or of the akeys of a dkey.
     Keys { dkey: Option<Vec<u8>>, anchor: Anchor, limit: ListLimit },
+    /// A page of extents.
     Extents { dkey: Vec<u8>, akey: Vec<u8>, anchor: Anchor, entries: usize },
+    /// A query.
     Query(Asked),
+    /// The epoch of the object.
     Epoch,
 }
 
@@ -42,14 +47,16 @@ pub(super) struct Asked {
     want_extent: bool,
 }
 
-/// Result of repeating the reads of a token.
+/// Result of repeating the read of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holds {
+    /// The read has the same result.
     Yes,
+    /// The read has another result.
     No,
 }
 
-/// Repeats the reads of a token within `tx`, and compares the results.
+/// Repeats the read of a token within `tx`, and compares the results.
 pub(super) async fn holds(opened: &Opened, tx: &Tx, token: &[u8]) -> Result<Holds> {
     let (oid, read, before) = Read::of_token(token).ok_or_else(foreign)?;
     let object = opened.container.object(oid, opened.writable)?;
@@ -76,6 +83,7 @@ impl Digest {
         Self(short)
     }
 
+    /// Digest of a number.
     pub(super) fn of_number(number: u64) -> Self {
         Self::hash(|out| put_u64(out, number))
     }
@@ -206,7 +214,7 @@ impl Read {
         finish(out)
     }
 
-    /// Decodes a read and the digest of its reply.
+    /// Decodes a token: the object, the read, and the digest of its result. `None` if this backend did not make it.
     fn of_token(token: &[u8]) -> Option<(ObjectId, Self, Digest)> {
         let mut parts = Parts::open(MAGIC, token)?;
         let oid = ObjectId::from_bytes(parts.take(16)?.try_into().ok()?);
@@ -269,16 +277,19 @@ impl Asked {
     }
 }
 
+/// Encodes an optional key.
 fn put_key(out: &mut Vec<u8>, key: Option<&[u8]>) {
     put_u32(out, key.is_some().into());
     put_bytes(out, key.unwrap_or_default());
 }
 
+/// Decodes an optional key. The outer `None` means that bytes are missing.
 fn key(parts: &mut Parts<'_>) -> Option<Option<Vec<u8>>> {
     let (is_given, key) = (parts.u32()? != 0, parts.bytes()?);
     Some(is_given.then(|| key.to_vec()))
 }
 
+/// Encodes extents.
 fn put_extents(out: &mut Vec<u8>, extents: &[Extent]) {
     put_u32(out, extents.len() as u32);
     for extent in extents {
@@ -287,10 +298,12 @@ fn put_extents(out: &mut Vec<u8>, extents: &[Extent]) {
     }
 }
 
+/// Decodes extents; `None` if bytes are missing.
 fn extents(parts: &mut Parts<'_>) -> Option<Vec<Extent>> {
     (0..parts.u32()?).map(|_| Some(Extent::new(parts.u64()?, parts.u64()?))).collect()
 }
 
+/// Encodes an anchor, without its shard, which is always 0.
 fn put_anchor(out: &mut Vec<u8>, anchor: &Anchor) {
     let (kind, position) = match anchor {
         Anchor::Start => (0, &[][..]),
@@ -311,6 +324,7 @@ fn anchor(parts: &mut Parts<'_>) -> Option<Anchor> {
     })
 }
 
+/// Encodes one fetch of a proof.
 fn put_want(out: &mut Vec<u8>, want: &Want) {
     put_bytes(out, &want.akey);
     put_u32(out, want.extents.is_some().into());
@@ -322,7 +336,7 @@ fn put_want(out: &mut Vec<u8>, want: &Want) {
     put_u64(out, want.cond.bits());
 }
 
-/// Decodes one fetch of a proof, or `None` if the bytes are no such fetch.
+/// Decodes one fetch of a proof; `None` if bytes are missing.
 fn want(parts: &mut Parts<'_>) -> Option<Want> {
     let akey = parts.bytes()?.to_vec();
     let (is_array, extents) = (parts.u32()? != 0, extents(parts)?);
@@ -337,6 +351,7 @@ fn want(parts: &mut Parts<'_>) -> Option<Want> {
 mod tests {
     use super::*;
 
+    /// One read of each kind, and a second listing of keys.
     fn reads() -> Vec<Read> {
         let want = Want {
             akey: b"a".to_vec(),
@@ -368,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_come_back_and_damage_is_detected() {
+    fn tokens_round_trip_and_damage_is_detected() {
         let (oid, digest) = (ObjectId { hi: 1, lo: 2 }, Digest::of_number(7));
         for read in reads() {
             let token = read.to_token(oid, digest);

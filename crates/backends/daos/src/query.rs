@@ -13,14 +13,14 @@ use esker_types::{Error, ErrorKind, Extent, KeyKind, Result, decode_key};
 type Below = (Vec<u8>, Option<Extent>);
 
 impl Reader<'_> {
-    /// The smallest or largest key or extent.
+    /// The smallest or largest key or extent; `None` if there is none. Records the read.
     pub(super) async fn query(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         let found = self.find(query).await?;
         self.note(|| Read::query(query), || Digest::of_found(found.as_ref()));
         Ok(found)
     }
 
-    /// Finds the smallest or largest key or extent.
+    /// Finds the smallest or largest key or extent, without recording the read.
     pub(super) async fn find(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         if query.want_extent && query.akey.is_none() && !query.want_akey {
             return Err(Error::new(ErrorKind::Invalid, "a query for extents needs an akey"));

@@ -17,6 +17,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// The snapshot or transaction to read in; `None` for the latest state.
     pub(super) fn tx(&self) -> Option<&Tx> {
         self.tx.as_ref()
     }

@@ -59,6 +59,7 @@ mod tests {
     use esker_types::ObjectClass;
     use esker_types::ops::{Cond, Source, Update, Value};
 
+    /// Result of the check of an update of a single value in an object of this type.
     fn outcome(otype: ObjectType, dkey: &[u8], akey: &[u8]) -> Result<()> {
         let oid = ObjectId::generate(0, 1, otype, ObjectClass::S1);
         let value = Value::Single(Source::One(b"v"));
@@ -77,6 +78,8 @@ mod tests {
         }
     }
 
+    /// Keys of more than 100 bytes are refused if DAOS sorts them. The table says for each type if it sorts dkeys, and
+    /// akeys.
     #[test]
     fn long_keys_are_not_sorted() {
         use ObjectType::{AkeyLexical, DkeyLexical, MultiHashed, MultiLexical};

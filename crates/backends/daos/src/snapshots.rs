@@ -31,6 +31,7 @@ impl Snapshots {
         if found { Ok(()) } else { Err(missing_error(epoch)) }
     }
 
+    /// Has the next check list the snapshots again.
     fn forget(&self) {
         *self.0.lock() = None;
     }
@@ -71,6 +72,7 @@ pub(super) async fn begin_listing(container: &Container) -> Result<Epoch> {
     create(container, LISTING).await
 }
 
+/// True for a snapshot that a killed process has taken to list objects.
 fn is_left(snapshot: &SnapshotInfo, now: Epoch) -> bool {
     let age = now.unix_time().saturating_sub(snapshot.epoch.unix_time());
     snapshot.name == LISTING && age > LEFT

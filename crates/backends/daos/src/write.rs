@@ -172,8 +172,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The updates of an akey, in order. An akey without remaining content is added to the akeys to remove. Records of
-    /// a missing akey are not punched, because DAOS would create the akey.
+    /// The updates of an akey, in order. An akey without remaining content is added to `removed`, the akeys to remove.
+    /// Records of a missing akey are not punched, because DAOS would create the akey.
     async fn updates_of(
         &self,
         dkey: &[u8],
@@ -241,11 +241,13 @@ fn prepared(update: &Update<'_>) -> AkeyUpdate {
     AkeyUpdate { akey: update.akey.to_vec(), content, cond: 0 }
 }
 
+/// The extents without those that are empty, and without indexes above [`RECORDS_END`], where DAOS has no records.
 fn punched(extents: &[Extent]) -> Vec<Extent> {
     let all = Extent::new(0, RECORDS_END);
     not_empty(extents).into_iter().filter_map(|extent| extent.intersect(all)).collect()
 }
 
+/// The extents that are not empty.
 fn not_empty(extents: &[Extent]) -> Vec<Extent> {
     extents.iter().copied().filter(|extent| !extent.is_empty()).collect()
 }

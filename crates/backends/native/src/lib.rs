@@ -72,10 +72,12 @@ impl Shared {
         Reply::Ready(alive.and_then(|open| work(open)))
     }
 
+    /// Reads a named value of a container, or with `None` of the pool.
     fn get_metadata<'a>(&self, of: Option<ContainerId>, name: &str) -> Reply<'a, Option<Vec<u8>>> {
         self.with(|open| open.get_metadata(of, name))
     }
 
+    /// Changes named values of a container, or with `None` of the pool.
     fn set_metadata<'a>(
         &self,
         of: Option<ContainerId>,
@@ -84,6 +86,7 @@ impl Shared {
         self.with(|open| open.set_metadata(of, changes))
     }
 
+    /// Lists names of a container, or with `None` of the pool.
     fn list_metadata<'a>(&self, of: Option<ContainerId>, prefix: &str) -> Reply<'a, Vec<String>> {
         self.with(|open| open.list_metadata(of, prefix))
     }
@@ -150,7 +153,8 @@ impl Opened {
         Err(Error::new(ErrorKind::NotFound, message))
     }
 
-    /// Applies writes to several targets, or writes that depend on reads of several.
+    /// Applies writes to several targets, or writes that depend on reads of several. Targets of other nodes are left
+    /// out.
     fn write_spread(
         &self,
         open: &OpenPool,
@@ -214,7 +218,7 @@ impl Opened {
         }
     }
 
-    /// Removes a dkey and returns its content in one transaction, if that is possible.
+    /// Removes a dkey and returns its content in one transaction. `Unsuited` if it cannot be done so.
     fn take_at_once(&self, open: &OpenPool, take: &Take<'_>) -> Result<TakeResult> {
         if take.extent.count > TAKEN_BYTES_MAX {
             return Ok(TakeResult::Unsuited);
@@ -240,6 +244,7 @@ fn elsewhere() -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
 
+/// The read versions in the tokens; none without tokens.
 fn read_versions(open: &OpenPool, tokens: Option<&ReadTokens>) -> Result<Vec<ReadVersion>> {
     tokens
         .map_or(Ok(Vec::new()), |tokens| ReadVersion::parse_tokens(tokens, open.superblock.targets))
@@ -248,7 +253,8 @@ fn read_versions(open: &OpenPool, tokens: Option<&ReadTokens>) -> Result<Vec<Rea
 /// From this number of keys or objects on, a read has compact tokens.
 const COMPACT_MIN: usize = 32;
 
-/// Runs a read of `many` keys or objects. From `COMPACT_MIN` on, its tokens are replaced by compact ones.
+/// Runs `read`, which reads `many` keys or objects. From `COMPACT_MIN` on, its tokens are replaced by fewer compact
+/// ones.
 fn compacting<T>(
     open: &OpenPool,
     many: usize,

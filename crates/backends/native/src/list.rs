@@ -9,6 +9,7 @@ use esker_types::{KeyBatch, ObjectId, Result};
 pub(super) struct Lister<'l> {
     pub(super) open: &'l OpenPool,
     pub(super) container: ContainerId,
+    /// The object; the default if the container's objects are listed.
     pub(super) oid: ObjectId,
     pub(super) at: ReadAt<'l>,
 }
@@ -69,7 +70,7 @@ impl Lister<'_> {
         Ok(merge_objects(found, anchor, entries))
     }
 
-    /// The smallest or largest result of the shards.
+    /// The smallest or largest result of the shards; `None` if none has a result.
     pub(super) fn query(&self, shards: &[u32], query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         let mut found = Vec::new();
         for &shard in shards {

@@ -179,7 +179,8 @@ impl Map {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// Writes the map atomically, readable by its owner only. Replaces an older one.
+    /// Writes the map atomically, readable by its owner only. Replaces an older one. Permissions are also set if the
+    /// temporary file exists, because such a file keeps those that it has.
     ///
     /// # Errors
     /// The errors of writing files.

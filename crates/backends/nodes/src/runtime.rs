@@ -11,6 +11,7 @@ const THREADS: usize = 1;
 /// A child made by fork starts its own.
 static RUNTIME: PerProcess<Running> = PerProcess::empty();
 
+/// `None` only while it is dropped.
 struct Running(Option<Runtime>);
 
 impl Drop for Running {
@@ -30,6 +31,7 @@ fn start() -> Result<Running> {
     runtime.map(|runtime| Running(Some(runtime)))
 }
 
+/// The runtime of this process, which is started if needed.
 fn handle() -> Result<&'static Handle> {
     let running = RUNTIME.get_or_make(start)?;
     running.0.as_ref().map(Runtime::handle).ok_or_else(|| ErrorKind::Canceled.into())

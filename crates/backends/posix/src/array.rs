@@ -36,6 +36,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 pub(super) struct CommitStep<'a> {
     /// The directory of the commit.
     pub(super) entered: &'a Path,
+    /// Number of the step.
     pub(super) number: usize,
 }
 
@@ -56,7 +57,9 @@ impl CommitStep<'_> {
 /// How files of an Array are removed.
 #[derive(Clone, Copy)]
 enum Removal<'a> {
+    /// Deletes them.
     AtOnce,
+    /// Moves them into the directory of a commit, as a step of it.
     ByCommit(&'a CommitStep<'a>),
 }
 
@@ -89,6 +92,7 @@ impl ArrayFiles<'_> {
         }
     }
 
+    /// Opens the file of a chunk; `None` if it does not exist.
     fn open(&self, dkey: u64, write: bool) -> Result<Option<Chunk>> {
         Chunk::open(&self.path_of(dkey), write)
     }
@@ -235,7 +239,8 @@ impl ArrayFiles<'_> {
         parts.try_for_each(|part| add_records_to_digest(&chunk, part, digest))
     }
 
-    /// Sets the value of dkey 0. The attributes determine the record size.
+    /// Sets the value of dkey 0. The attributes determine the record size. With `inserts`, there must be no value. If
+    /// another process creates or removes the file at the same time, tries again.
     fn set_value(&self, value: Vec<u8>, inserts: bool) -> Result<()> {
         loop {
             if let Some(chunk) = self.open(ATTRIBUTES, true)? {
@@ -321,7 +326,8 @@ impl ArrayFiles<'_> {
         Err(files::directory_removed_error(&path))
     }
 
-    /// Creates the file of a chunk; false if another process created it first.
+    /// Creates the file of a chunk. False if another process created it first, or removed the directory of the chunks
+    /// meanwhile: the caller tries again.
     fn create(
         &self,
         dkey: u64,
@@ -375,7 +381,7 @@ impl ArrayFiles<'_> {
         }
     }
 
-    /// Removes akeys of a dkey, which has only one.
+    /// Removes akeys of a dkey. Only [`FLAT_AKEY`] can exist.
     fn punch_akeys(&self, dkey: u64, akeys: &[&[u8]], cond: Cond) -> Result<()> {
         let others = akeys.iter().any(|akey| *akey != FLAT_AKEY);
         match akeys.contains(&FLAT_AKEY) {
@@ -586,6 +592,7 @@ impl ArrayFiles<'_> {
         }
     }
 
+    /// True if a dkey is as an update leaves it.
     fn has_update(&self, dkey: u64, value: &Value<'_>) -> Result<bool> {
         let chunk = self.open(dkey, false)?;
         match (*value, chunk) {
@@ -636,6 +643,8 @@ impl ArrayFiles<'_> {
 }
 
 impl Form for ArrayFiles<'_> {
+    /// For a dkey: its value or records. For the Array: the same of all dkeys, with the times of their files. For its
+    /// dkeys: their numbers only.
     fn digest(&self, watched: &Watched) -> Result<Digest> {
         let mut digest = Digest::default();
         if let Watched::Dkey { dkey, extents } = watched {

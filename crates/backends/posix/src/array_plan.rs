@@ -90,7 +90,9 @@ impl ArrayStep {
 pub(super) struct ChunkState {
     /// Dkey 0 has a value.
     pub(super) has_value: bool,
+    /// Number of records.
     pub(super) records: u64,
+    /// Bytes per record.
     pub(super) record_size: u64,
 }
 
@@ -209,8 +211,8 @@ impl ArrayPlan {
         self.steps.push((oid, ArrayStep::Cut { dkey, records: part.start }));
     }
 
-    /// Drops the steps that change a dkey, because the next step empties it. If a later one wrote records of another size and
-    /// a process then died, their repetition would fail.
+    /// Drops the steps that change a dkey, because the next step empties it. Otherwise their repetition could fail: a
+    /// later step may have written records of another size before the process died.
     fn drop_steps_of(&mut self, oid: ObjectId, dkey: u64) {
         self.steps.retain(|(of, step)| *of != oid || step.dkey() != Some(dkey));
     }

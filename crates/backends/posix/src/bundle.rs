@@ -39,6 +39,7 @@ pub(super) fn to_bytes(tree: &Tree, oid: ObjectId, dkey: &[u8]) -> Vec<u8> {
     finish(out)
 }
 
+/// Appends the records of an array, with their extents and epochs.
 fn put_records(out: &mut Vec<u8>, records: &Records) {
     put_u32(out, ARRAY);
     put_u64(out, records.record_size);
@@ -76,6 +77,7 @@ fn parse(bytes: &[u8], oid: ObjectId) -> Option<Bundle> {
     Some(Bundle { dkey, tree })
 }
 
+/// Decodes the records of an array; `None` if bytes are missing.
 fn take_records(parts: &mut Parts<'_>) -> Option<Records> {
     let mut records = Records::new(parts.u64()?);
     for _ in 0..parts.u32()? {

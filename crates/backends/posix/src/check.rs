@@ -44,6 +44,7 @@ impl PosixPool {
 }
 
 impl PosixCheck {
+    /// Returns the result; adds an error to the problems in place of it.
     fn note<T>(&mut self, outcome: Result<T>) -> Option<T> {
         outcome.map_err(|error| self.problems.push(error.to_string())).ok()
     }

@@ -29,6 +29,7 @@ pub(super) struct Header {
 }
 
 impl Header {
+    /// The header as the first page of a file, which ends with a checksum.
     fn to_page(&self) -> Vec<u8> {
         let mut out = begin(MAGIC);
         put_u64(&mut out, self.record_size);
@@ -38,6 +39,7 @@ impl Header {
         finish(out)
     }
 
+    /// Decodes the first page of a file; `None` if it is damaged.
     fn from_page(page: &[u8]) -> Option<Self> {
         let mut parts = Parts::open(MAGIC, page)?;
         let (record_size, has_value) = (parts.u64()?, parts.u64()? == 1);
@@ -54,7 +56,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Opens the chunk at `path`; `None` if it does not exist.
+    /// Opens the chunk at `path`, to change it if `write` is set; `None` if it does not exist.
     pub(super) fn open(path: &Path, write: bool) -> Result<Option<Self>> {
         let opened = retry(path, || open_plain(path, write));
         let opened = none_if_missing(opened).map_err(|error| io_error("opening", path, &error))?;
@@ -63,10 +65,11 @@ impl Chunk {
         Ok(Some(Self { file, path: path.to_owned(), header }))
     }
 
-    /// Creates a chunk with this header and the records of `extents`.
+    /// Creates a chunk with this header and the records of `extents`, whose bytes are `data`. False if the directory is
+    /// missing.
     ///
     /// # Errors
-    /// `Exists`. False if the directory is missing.
+    /// `Exists`.
     pub(super) fn create(
         files: &Files,
         path: &Path,
@@ -168,7 +171,8 @@ impl Chunk {
         self.finish(files)
     }
 
-    /// Reads the bytes of records, starting with record `first`.
+    /// Reads into `buffer`, from byte `skip` after the start of record `first` on. `Again` if the records are not there
+    /// any more.
     pub(super) fn read(&self, first: u64, skip: u64, buffer: &mut [u8]) -> Result<()> {
         let from = HEADER_BYTES + first * self.header.record_size + skip;
         match read_at(&self.file, &self.path, buffer, from) {
@@ -180,7 +184,8 @@ impl Chunk {
         }
     }
 
-    /// Syncs the changes, if the pool is configured so, and closes the file, which may report that they could not be written.
+    /// Syncs the changes, if the pool is configured so, and closes the file, which may report that they could not be
+    /// written.
     pub(super) fn finish(self, files: &Files) -> Result<()> {
         let synced = if files.fsync { self.file.sync_data() } else { Ok(()) };
         let finished = synced.and_then(|()| close(self.file));

@@ -51,8 +51,9 @@ impl Opened {
         Journal { directory: &self.pool.directory, container: &self.container }
     }
 
-    /// Runs `work` to read an object. Repeats it if a commit of several files may have changed a part of the object
-    /// meanwhile, or if another node has replaced a file. Adds the proof of the read of `watched` to the tokens.
+    /// Runs `work` to read an object, of which it looks at `extent`. Repeats it if a commit of several files may have
+    /// changed a part of the object meanwhile, or if another node has replaced a file. Adds the proof of the read of
+    /// `watched` to the tokens.
     pub(super) fn read<T>(
         &self,
         oid: ObjectId,
@@ -111,7 +112,7 @@ impl Opened {
         Err(locked_error(&self.container.object(oid)))
     }
 
-    /// Runs `work` once. None if a commit of several files may have changed a part of the object while `work` ran.
+    /// Runs `work` once. `None` if a commit of several files, or a shortened Array, may have changed what `work` read.
     fn try_read<T>(
         &self,
         oid: ObjectId,
@@ -189,7 +190,8 @@ impl Opened {
         Ok(epoch)
     }
 
-    /// Applies a change as a whole, if what its transaction has read has not changed.
+    /// Applies a change as a whole, if what its transaction has read has not changed. Reads that must hold only once
+    /// are verified before the locks are taken, so their objects are not locked.
     fn commit(&self, change: &Change<'_>) -> Result<Epoch> {
         let proofs = change.tokens.map_or(Ok(Vec::new()), Proof::all)?;
         let once = change.proved_once || change.writes.is_empty();
@@ -215,7 +217,7 @@ impl Opened {
         })?;
         let (epoch, punched) = (plan.epoch, plan.punched.clone());
         self.journal().carry_out(&locks, plan)?;
-        // Fails if keys were added.
+        // Removes the directories of punched objects. This fails if keys were added since, which is not an error.
         punched.iter().for_each(|oid| drop(fs::remove_dir(self.container.object(*oid))));
         Ok(epoch)
     }
@@ -227,7 +229,7 @@ impl Opened {
         Locks::take(&directory.thread_locks, &directory.files, &paths)?.ok_or_else(gone)
     }
 
-    /// Fails if data has changed since it was read.
+    /// Fails if data has changed since it was read. `read` returns the digest of the present data.
     ///
     /// # Errors
     /// `TxRestart`.

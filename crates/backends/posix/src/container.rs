@@ -202,7 +202,7 @@ impl PoolDirectory {
         uuids.filter_map(|uuid| self.read_meta(uuid).transpose()).collect()
     }
 
-    /// The label is removed first, so that no process finds a partly removed container.
+    /// Destroys a container. The label is removed first, so that no process finds a partly removed container.
     pub(super) fn destroy(&self, meta: &Meta) -> Result<()> {
         self.drop_label(meta)?;
         self.remove_directory(meta.uuid)
@@ -221,7 +221,8 @@ impl PoolDirectory {
 
     /// Hides the directory by a rename, then removes it.
     fn remove_directory(&self, uuid: Uuid) -> Result<()> {
-        // Not in the directory of the session: a full file system has no space for that.
+        // Not into the directory of the session, which may have to be created: a full file system has no space for
+        // that.
         let path = self.container(uuid);
         let hidden = self.root.join(TMP).join(random_uuid()?.to_string());
         fs::rename(&path, &hidden).map_err(|error| io_error("removing", &path, &error))?;
@@ -239,7 +240,8 @@ impl PoolDirectory {
         }
     }
 
-    /// Changes the metadata in `directory` under its lock. Metadata of the pool starts as `fresh`.
+    /// Changes the metadata in `directory` under its lock. If there is none yet, it starts as `fresh`; without `fresh`,
+    /// the container was destroyed.
     pub(super) fn change_meta(
         &self,
         directory: &Path,
@@ -256,7 +258,8 @@ impl PoolDirectory {
         lock.replace(&self.files, &path, &bytes, || Self::check_directory(directory))
     }
 
-    /// Changes the label of a container. The new one is claimed first, and the old one released at the end.
+    /// Changes the label of a container; `None` removes it. The new one is claimed first, and the old one released at
+    /// the end. A process that dies in between leaves one label too many, but a named container.
     pub(super) fn rename(&self, directory: &Path, label: Option<&str>) -> Result<()> {
         let label = label.unwrap_or_default();
         let mut old = None;

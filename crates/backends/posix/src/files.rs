@@ -22,14 +22,17 @@ const STALE_PAUSE: Duration = Duration::from_millis(1);
 pub(super) struct Files {
     /// Directory for the temporary files of this session, created on first use.
     session: PathBuf,
+    /// Number of the next temporary file.
     next: AtomicU64,
     /// Sync data and directories before an operation returns.
     pub(super) fsync: bool,
 }
 
-/// A complete temporary file of this process. Dropping it removes the file, unless the file was moved to its final path.
+/// A complete temporary file of this process. Dropping it removes the file, unless the file was moved to its final
+/// path.
 pub(super) struct Temporary {
     pub(super) path: PathBuf,
+    /// True once it was moved to its final path.
     placed: Cell<bool>,
 }
 
@@ -42,6 +45,8 @@ impl Drop for Temporary {
 }
 
 impl Files {
+    /// Files of the pool whose directory for temporary files is `tmp`. `session` is the name of this session's
+    /// directory in it.
     pub(super) fn new(tmp: &Path, session: &str, fsync: bool) -> Self {
         Self { session: tmp.join(session), next: AtomicU64::new(0), fsync }
     }
@@ -59,7 +64,8 @@ impl Files {
         names.map(|name| name.unwrap_or_default().to_string_lossy()).join("_")
     }
 
-    /// Moves a directory of any session away, by its name, so that its owner can rename nothing from it. It need not exist.
+    /// Moves a directory of any session away, by its name, so that its owner can rename nothing from it. It need not
+    /// exist.
     ///
     /// # Errors
     /// `Invalid` for another name; errors of the file system.
@@ -117,8 +123,8 @@ impl Files {
         Ok(temporary)
     }
 
-    /// Syncs a file that was written, if the pool is configured so, and closes it. Network file systems may report only now
-    /// that they could not write it.
+    /// Syncs a file that was written, if the pool is configured so, and closes it. Network file systems may report only
+    /// now that they could not write it.
     pub(super) fn finish(&self, file: File) -> io::Result<()> {
         if self.fsync {
             file.sync_all()?;
@@ -131,8 +137,8 @@ impl Files {
         self.fresh(|path| permissions.make_directory(path)).map(|(path, ())| path)
     }
 
-    /// Calls `make` with new names among the temporary files until it has made something. Forked children, and sweeps, remove the
-    /// directory of the session while it is empty.
+    /// Calls `make` with new names among the temporary files until it has made something. Forked children, and sweeps,
+    /// remove the directory of the session while it is empty.
     pub(super) fn fresh<T>(&self, make: impl Fn(&Path) -> Result<T>) -> Result<(PathBuf, T)> {
         for _ in 0..MAKE_TRIES {
             let path = self.fresh_path();
@@ -161,6 +167,7 @@ impl Files {
         }
     }
 
+    /// Notes that a temporary file was moved to its final path, and syncs the directory there.
     fn placed(&self, temporary: &Temporary, to: &Path) -> Result<bool> {
         temporary.placed.set(true);
         self.sync_parent(to).map(|()| true)
@@ -185,7 +192,7 @@ impl Files {
         }
     }
 
-    /// Moves `temporary` to its final path; fails if the file exists.
+    /// Links `temporary` at its final path. False if the directory is missing.
     ///
     /// # Errors
     /// `Exists`.
@@ -213,8 +220,8 @@ impl Files {
         }
     }
 
-    /// Removes a file as a step of the commit at `entered`: moves it there, under the name `removed`. After the commit, a
-    /// process that was stopped in it does nothing. False if there is no file.
+    /// Removes a file as a step of the commit at `entered`: moves it there, under the name `removed`. After the commit,
+    /// a process that was stopped in it does nothing. False if there is no file.
     pub(super) fn remove_into(&self, path: &Path, entered: &Path, removed: &str) -> Result<bool> {
         let moved = self.move_to(path, &entered.join(removed))?;
         if moved {
@@ -257,7 +264,8 @@ pub(super) enum Moved {
     InUse,
 }
 
-/// Moves a directory to a path at which there is nothing, or an empty directory. Of several processes, one succeeds.
+/// Moves a directory to a path at which there is nothing, or an empty directory. If several processes do so at the same
+/// time, one succeeds.
 pub(super) fn move_directory(from: &Path, to: &Path) -> Result<Moved> {
     use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory, NotFound};
     match fs::rename(from, to).map_err(|error| (error.kind(), error)) {
@@ -274,7 +282,8 @@ pub(super) fn io_error(doing: &str, path: &Path, error: &io::Error) -> Error {
     Error::io(format_args!("{doing} {}", path.display()), error)
 }
 
-/// Retries `work`, which opens and reads files again each time, while another node replaces or removes them (`ESTALE`).
+/// Runs `work`, and again after a pause while `is_stale` is true for its error. Another node then replaces or removes
+/// files (`ESTALE`), and `work` opens and reads them again each time.
 pub(super) fn while_stale<T, E>(
     is_stale: impl Fn(&E) -> bool,
     mut work: impl FnMut() -> std::result::Result<T, E>,
@@ -377,11 +386,13 @@ pub(super) fn sweep(tmp: &Path, now: SystemTime) {
     }
 }
 
+/// Paths of all entries of a directory; none if it cannot be read.
 fn directory(path: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(path).into_iter().flatten();
     entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect()
 }
 
+/// True if a file was last changed before `now` by more than [`SWEEP_AGE`].
 fn is_old(path: &Path, now: SystemTime) -> bool {
     let touched = fs::symlink_metadata(path).and_then(|info| info.modified());
     touched.is_ok_and(|touched| now.duration_since(touched).is_ok_and(|age| age > SWEEP_AGE))
@@ -413,7 +424,7 @@ mod tests {
     /// `ESTALE` of Linux.
     const STALE: i32 = 116;
 
-    /// Result of work whose first `times` attempts find the file replaced.
+    /// Runs work whose first `times` attempts find the file replaced. Returns the number of attempts and the result.
     fn replaced(times: u32) -> (u32, Result<u32>) {
         let attempts = Cell::new(0);
         let outcome = while_stale(is_stale, || {

@@ -60,20 +60,25 @@ impl Kind {
 pub(super) trait Form {
     /// Digest of the data that a read depends on.
     fn digest(&self, watched: &Watched) -> Result<Digest>;
+    /// Reads akeys of a dkey, as `OpenContainer::fetch` does.
     fn fetch(&self, dkey: &[u8], cond: Cond, fetches: &mut [Fetch<'_>]) -> Result<()>;
+    /// Lists keys, as `OpenContainer::list_keys` does.
     fn list_keys(
         &self,
         scope: KeyScope<'_>,
         anchor: &mut Anchor,
         limit: ListLimit,
     ) -> Result<KeyBatch>;
+    /// Lists extents, as `OpenContainer::list_extents` does.
     fn list_extents(
         &self,
         key: AkeyRef<'_>,
         anchor: &mut Anchor,
         entries: usize,
     ) -> Result<Vec<StoredExtent>>;
+    /// Finds the smallest or largest key or extent, as `OpenContainer::query_key` does.
     fn query(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>>;
+    /// The last change of the object or of a dkey, as `OpenContainer::last_epoch` returns it.
     fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch>;
 }
 
@@ -91,7 +96,7 @@ pub(super) fn form<'a>(
     }
 }
 
-/// Sorts keys in the order in which listings return them.
+/// Sorts keys in the order in which listings return them. Each is encoded, and has shard 0.
 pub(super) fn sorted(
     kind: KeyKind,
     keys: impl IntoIterator<Item = Vec<u8>>,
@@ -110,7 +115,7 @@ pub(super) fn epoch_of(info: &Metadata) -> Epoch {
     Epoch::at(since.unwrap_or_default()).max(Epoch(1))
 }
 
-/// One key with one akey and possibly an extent, as the answer to a query.
+/// The answer to a query: a dkey, its only akey if the query names or wants one, and possibly an extent.
 pub(super) fn found(
     query: &KeyQuery<'_>,
     dkey: Vec<u8>,

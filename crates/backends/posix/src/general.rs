@@ -26,11 +26,13 @@ use std::path::{Path, PathBuf};
 pub(super) struct General<'a>(pub(super) Object<'a>);
 
 impl General<'_> {
+    /// Path of the file of a dkey.
     fn path_of(&self, dkey: &[u8]) -> Result<PathBuf> {
         Ok(self.0.path.join(encode(self.0.oid.dkey_kind(), dkey)?.text))
     }
 
-    /// The akeys of a dkey; none if the dkey does not exist.
+    /// The akeys of a dkey; none if the dkey does not exist. The file of a long key is named by a hash, and may belong
+    /// to another one.
     fn load(&self, dkey: &[u8]) -> Result<Tree> {
         let path = self.path_of(dkey)?;
         let Some(bytes) = files::read(&path)? else { return Ok(Tree::default()) };
@@ -41,7 +43,7 @@ impl General<'_> {
         }
     }
 
-    /// Loads the akeys of a dkey; fails if the file belongs to another long key.
+    /// Loads the akeys of a dkey for a change, from the file at `path`. Fails if the file belongs to another long key.
     fn load_own(&self, dkey: &[u8], path: &Path) -> Result<Tree> {
         let tree = self.load(dkey)?;
         let foreign =
@@ -81,7 +83,7 @@ impl General<'_> {
         Ok(Some(bundle::read(&bytes, self.0.oid, &path)?.dkey))
     }
 
-    /// Decodes the key in the name of a file.
+    /// Decodes a dkey that came from a file.
     fn decoded(&self, dkey: &[u8]) -> Result<Vec<u8>> {
         let key = decode_key(self.0.oid.dkey_kind(), dkey);
         key.ok_or_else(|| {
@@ -126,6 +128,7 @@ fn dkey_too_large_error(path: &Path) -> Error {
 #[derive(Default)]
 pub(super) struct Dkeys {
     pub(super) tree: Tree,
+    /// Files of the dkeys that were loaded, even of those that do not exist.
     paths: BTreeMap<(ObjectId, Vec<u8>), PathBuf>,
 }
 
@@ -154,7 +157,7 @@ impl Dkeys {
         Ok(())
     }
 
-    /// The latest epoch of an akey.
+    /// The latest epoch of all akeys; zero if there are none.
     pub(super) fn latest(&self) -> Epoch {
         let all = self.tree.from(Spot::default(), Epoch::MAX);
         all.map(|seen| seen.epoch).max().unwrap_or_default()
@@ -190,6 +193,7 @@ impl Dkeys {
 }
 
 impl Form for General<'_> {
+    /// For a dkey: its file. For the object: the names and contents of all files. For its dkeys: the names only.
     fn digest(&self, watched: &Watched) -> Result<Digest> {
         let mut digest = Digest::default();
         if let Watched::Dkey { dkey, .. } = watched {

@@ -1,12 +1,13 @@
 //! Changes of several files that take effect together: a redo journal (docs/format.md, "The journal").
 //!
-//! A commit stages the new files and a record of all its steps in a directory of its own, and reserves what the steps need. Then
-//! it renames that directory into the journal of the container: this is the commit. Then it moves the staged files to their
-//! places, replaces the marks of its objects, and takes its directory out of the journal. A reader that finds a directory of its
-//! object in the journal waits until it is gone, and reads again; so does one that finds another mark than before. If the process
-//! has died, the next process that finds the directory completes it: it gives the directory another name first. Each staged file
-//! can be moved only once, and a removed file is moved into the directory. So a process that was stopped in between finds neither
-//! under the name that it knows, and changes nothing later.
+//! A commit stages the new files and a record of all its steps in a directory of its own, and reserves what the steps
+//! need. Then it renames that directory into the journal of the container: this is the commit. Then it moves the staged
+//! files to their places, replaces the marks of its objects, and takes its directory out of the journal. A reader that
+//! finds a directory of its object in the journal waits until it is gone, and reads again; so does one that finds
+//! another mark than before. If the process has died, the next process that finds the directory completes it: it gives
+//! the directory another name first. Each staged file can be moved only once, and a removed file is moved into the
+//! directory. So a process that was stopped in between finds neither under the name that it knows, and changes nothing
+//! later.
 use super::array::{ArrayFiles, CommitStep};
 use super::array_plan::ArrayStep;
 use super::container::{Container, PoolDirectory, destroyed};
@@ -39,6 +40,7 @@ const MARK_COUNT: u64 = 64;
 /// Attempts to make a directory that others remove while it is empty, as the journal's.
 pub(super) const MAKE_TRIES: u32 = 1000;
 
+/// Kinds of steps in a record.
 const PLACE: u32 = 0;
 const REMOVE: u32 = 1;
 const ARRAY: u32 = 2;
@@ -48,6 +50,7 @@ const ARRAY: u32 = 2;
 struct Record {
     /// The line of its process, as in lock files.
     owner: String,
+    /// The objects that it changes.
     oids: BTreeSet<ObjectId>,
     steps: Vec<Entry>,
 }
@@ -59,10 +62,12 @@ enum Entry {
     Place(String),
     /// Removes the file at this path in the container.
     Remove(String),
+    /// Changes an Array.
     Array(ObjectId, ArrayStep),
 }
 
 impl Record {
+    /// The record as the content of a file.
     fn to_bytes(&self) -> Vec<u8> {
         let mut out = begin(MAGIC);
         put_bytes(&mut out, self.owner.as_bytes());
@@ -73,6 +78,7 @@ impl Record {
         finish(out)
     }
 
+    /// Decodes the content of a record's file; `None` if it is damaged.
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut parts = Parts::open(MAGIC, bytes)?;
         let owner = String::from_utf8(parts.bytes()?.to_vec()).ok()?;
@@ -124,8 +130,8 @@ fn inner_path(bytes: &[u8]) -> Option<String> {
     (inside && parts.next().is_none()).then(|| text.to_owned())
 }
 
-/// Name of the mark of an object: a symbolic link, whose target is the UUID of the last commit of several files that changed an
-/// object with this mark. It leads nowhere.
+/// Name of the mark of an object: a symbolic link, whose target is the UUID of the last commit of several files that
+/// changed an object with this mark. It leads nowhere.
 fn mark_name(oid: ObjectId) -> String {
     format!("{:02x}", (oid.hi ^ oid.lo) % MARK_COUNT)
 }
@@ -145,7 +151,8 @@ impl Journal<'_> {
         self.container.dir.join(JOURNAL)
     }
 
-    /// Carries out a plan under the locks of its objects: completely, or, if it fails before the commit, not at all.
+    /// Carries out a plan under the locks of its objects: completely, or, if it fails before the commit, not at all. A
+    /// plan that changes one file needs no journal, since files are replaced atomically.
     ///
     /// # Errors
     /// `Again` if the locks have expired; errors of the file system.
@@ -169,6 +176,7 @@ impl Journal<'_> {
         }
     }
 
+    /// Creates the directory of a file. Fails if the container was destroyed.
     fn make_parent(&self, path: &Path) -> Result<()> {
         let parent = path.parent().unwrap_or(path);
         self.files().make_directory(parent).map_err(destroyed)
@@ -191,12 +199,13 @@ impl Journal<'_> {
         Ok(Record { owner: owner::own().to_owned(), oids: plan.written.clone(), steps })
     }
 
+    /// Permissions of the container, which its files get.
     fn permissions(&self) -> Result<Permissions> {
         Permissions::read(&self.container.dir)?.ok_or_else(gone)
     }
 
-    /// Writes the new files, the record and the marks to a new directory outside the journal, and reserves what the steps need. Calls
-    /// `after_each` after each file.
+    /// Writes the new files, the record and the marks to a new directory outside the journal, and reserves what the
+    /// steps need. Calls `after_each` after each file.
     fn stage(
         &self,
         plan: &Plan,
@@ -222,7 +231,8 @@ impl Journal<'_> {
         files.sync_parent(&path)
     }
 
-    /// Reserves what the steps need. This comes last, because space in existing files stays reserved if anything fails later.
+    /// Reserves what the steps need. This comes last, because space in existing files stays reserved if anything fails
+    /// later.
     fn reserve(&self, plan: &Plan, staged: &Path) -> Result<()> {
         let mut reservations = Reservations::new(self.files());
         plan.steps.iter().enumerate().try_for_each(|(number, step)| match step {
@@ -236,6 +246,7 @@ impl Journal<'_> {
         })
     }
 
+    /// The files of an Array of the container.
     fn array(&self, oid: ObjectId) -> ArrayFiles<'_> {
         ArrayFiles(Object::new(self.directory, self.container, oid))
     }
@@ -259,8 +270,8 @@ impl Journal<'_> {
         mark.map_err(|error| io_error("reading", &path, &error))
     }
 
-    /// Commits: moves the staged directory into the journal. Returns its new path; `None` if another process has moved the staged
-    /// directory away, because it has taken over a lock.
+    /// Commits: moves the staged directory into the journal. Returns its new path; `None` if another process has moved
+    /// the staged directory away, because it has taken over a lock.
     fn enter(&self, staged: &Path, permissions: Permissions) -> Result<Option<PathBuf>> {
         let path = self.path().join(esker_os::random_uuid()?.to_string());
         for _ in 0..MAKE_TRIES {
@@ -278,8 +289,8 @@ impl Journal<'_> {
         Err(files::directory_removed_error(&self.path()))
     }
 
-    /// Applies all steps of a commit, and removes the commit from the journal. Has no further effect once another
-    /// process has taken the commit over.
+    /// Applies all steps of a commit, and removes the commit from the journal. Calls `after_each` after each step. Has
+    /// no further effect once another process has taken the commit over.
     fn apply_all(&self, entered: &Path, record: &Record, after_each: impl Fn()) -> Result<()> {
         for number in 0..record.steps.len() {
             self.apply(entered, record, number)?;
@@ -322,7 +333,9 @@ impl Journal<'_> {
             .try_for_each(|name| self.place(&entered.join(staged_mark(name)), &marks.join(name)))
     }
 
-    /// Takes a commit that is applied out of the journal. A reader that does not find it there any more finds its marks.
+    /// Takes a commit that is applied out of the journal. A reader that does not find it there any more finds its
+    /// marks. A server may execute the rename twice if its first reply was lost, so the commit may be at its new path
+    /// already.
     fn leave(&self, entered: &Path, record: &Record) -> Result<()> {
         self.place_marks(entered, record)?;
         for _ in 0..MAKE_TRIES {
@@ -352,8 +365,9 @@ impl Journal<'_> {
         self.apply_all(&taken, &record, || lock.renew())
     }
 
-    /// Gives a commit another name. The process that has applied it so far finds nothing under the old one, so it repeats no step
-    /// while this process repeats all, and does not take the commit out of the journal. `None` if the commit is not there any more.
+    /// Gives a commit another name. The process that has applied it so far finds nothing under the old one, so it
+    /// repeats no step while this process repeats all, and does not take the commit out of the journal. `None` if the
+    /// commit is not there any more.
     fn take_over(&self, entered: &Path) -> Result<Option<(PathBuf, Record)>> {
         let taken = self.path().join(esker_os::random_uuid()?.to_string());
         // A server may execute a rename twice if its first reply was lost.
@@ -405,7 +419,7 @@ impl Journal<'_> {
         Ok(())
     }
 
-    /// Waits until no commit in the journal concerns an object.
+    /// Waits until no commit in the journal concerns an object. Fails after [`WAIT_MAX`].
     pub(super) fn settle(&self, oid: ObjectId) -> Result<()> {
         let (begun, mut pause) = (Instant::now(), PAUSES.0);
         while !self.is_settled(oid)? {
@@ -418,6 +432,7 @@ impl Journal<'_> {
         Ok(())
     }
 
+    /// Paths of the commits in the journal.
     fn entered(&self) -> Result<Vec<PathBuf>> {
         commits_in(&self.path())
     }

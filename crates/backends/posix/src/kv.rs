@@ -29,9 +29,11 @@ pub(super) struct KvDirectory<'a>(pub(super) Object<'a>);
 
 /// An existing value. Files are replaced, never modified: an open file keeps its content.
 struct Stored {
+    /// The open file and its path; `None` if only the length is needed.
     file: Option<(File, PathBuf)>,
     /// Offset of the value.
     skip: u64,
+    /// Length of the value in bytes.
     len: u64,
 }
 
@@ -40,12 +42,14 @@ impl KvDirectory<'_> {
         self.0.oid.dkey_kind()
     }
 
+    /// Path and name of the file of a key.
     fn file_of(&self, dkey: &[u8]) -> Result<(PathBuf, Name)> {
         let name = encode(self.kind(), dkey)?;
         Ok((self.0.path.join(&name.text), name))
     }
 
-    /// The value of a key. The file is opened only if its content is needed.
+    /// The value of a key; `None` if the key does not exist. The file is opened only if `open` is set, or if it must be
+    /// read to see which long key it has.
     fn stored(&self, dkey: &[u8], open: bool) -> Result<Option<Stored>> {
         let (path, name) = self.file_of(dkey)?;
         if !open && !name.hashed {
@@ -99,7 +103,8 @@ impl KvDirectory<'_> {
         }
     }
 
-    /// Writes a value to a temporary file, and renames it to `path`. With `inserts`, a present file makes this fail.
+    /// Writes a value to a temporary file, and renames it to `path`. A long key is the `head` of its file. With
+    /// `inserts`, this fails if there is a file.
     fn put(&self, path: &Path, head: Option<&[u8]>, data: Source<'_>, inserts: bool) -> Result<()> {
         let files = &self.0.directory.files;
         let file = files.temporary(|file| write_value(file, head, data))?;
@@ -173,7 +178,7 @@ impl KvDirectory<'_> {
     }
 }
 
-/// Fails if nothing was removed and the condition requires it.
+/// Fails if the condition requires a key and there was none.
 fn demand(cond: Cond, was_there: bool) -> Result<()> {
     match cond.has(Cond::PUNCH) && !was_there {
         true => Err(missing_key_error("key to be punched")),
@@ -196,11 +201,12 @@ fn write_value(mut file: &File, head: Option<&[u8]>, data: Source<'_>) -> io::Re
     outcome
 }
 
+/// Bytes in front of the value in the file of a long key.
 fn head_len(key: &[u8]) -> u64 {
     4 + key.len() as u64
 }
 
-/// The key at the start of a file with a hashed name.
+/// The key at the start of the file of a long key.
 fn key_inside(path: &Path, file: &File) -> Result<Option<Vec<u8>>> {
     let read = || -> io::Result<Vec<u8>> {
         let mut len = [0; 4];
@@ -349,6 +355,7 @@ impl KvDirectory<'_> {
 }
 
 impl Form for KvDirectory<'_> {
+    /// For a key: its file and value. For the object: the same of all keys. For its dkeys: the keys only.
     fn digest(&self, watched: &Watched) -> Result<Digest> {
         let mut digest = Digest::default();
         match watched {
@@ -397,6 +404,7 @@ impl Form for KvDirectory<'_> {
         page_of_keys(kind, sorted(kind, keys)?, anchor, limit)
     }
 
+    /// Returns no extents, because a Key-Value holds single values only.
     fn list_extents(
         &self,
         _: AkeyRef<'_>,

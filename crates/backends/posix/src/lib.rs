@@ -55,7 +55,8 @@ use proof::Watched;
 use std::sync::Arc;
 
 impl Opened {
-    /// Fetches akeys of one dkey, after checking the request.
+    /// Fetches akeys of one dkey, after checking the request. If nothing is found, the container may have been
+    /// destroyed, which is checked then.
     fn fetch_dkey(
         &self,
         oid: ObjectId,
@@ -91,6 +92,7 @@ fn check_fetches(oid: ObjectId, dkey: &[u8], fetches: &[Fetch<'_>]) -> Result<()
     })
 }
 
+/// The names of metadata that begin with `prefix`, sorted.
 fn names(meta: Meta, prefix: &str) -> Vec<String> {
     meta.entries.into_keys().filter(|name| name.starts_with(prefix)).collect()
 }
@@ -205,6 +207,7 @@ impl OpenContainer for Opened {
         Reply::Ready(dkeys.iter_mut().try_for_each(|dkey| self.fetch_dkey(oid, dkey, at)))
     }
 
+    /// Lists keys. The anchor is set back before each attempt, because a read may be repeated.
     fn list_keys<'a>(
         &'a self,
         oid: ObjectId,
@@ -229,6 +232,7 @@ impl OpenContainer for Opened {
         }))
     }
 
+    /// Lists extents. The anchor is set back before each attempt, because a read may be repeated.
     fn list_extents<'a>(
         &'a self,
         oid: ObjectId,

@@ -1,13 +1,14 @@
 //! Locks for files that are read, changed and replaced: a directory next to each, with one entry that names the holder.
 //!
 //! The lock only orders writers, so that none of them undoes another's change; readers see complete values without it.
-//! A change to several objects takes the locks of all of them, in the order of their paths.
-//! It expires: its entry is removed if the holder is known to have ended, if it is older than [`LEASE`] by the clock of the file
-//! system, or if a process that waits for it finds it unchanged for so long. No two locks have an entry of the same name, so a
-//! process that is slow to remove an old one does not remove a new one. A holder that takes long renews its entries.
+//! A change to several objects takes the locks of all of them, in the order of their paths. It expires: its entry is
+//! removed if the holder is known to have ended, if it is older than [`LEASE`] by the clock of the file system, or if a
+//! process that waits for it finds it unchanged for so long. No two locks have an entry of the same name, so a process
+//! that is slow to remove an old one does not remove a new one. A holder that takes long renews its entries.
 //!
-//! The entry also names the staging directory of the holder, from which a rename makes its change visible. A process that takes
-//! over a lock moves that directory away first. So a holder that continues afterwards cannot change anything.
+//! The entry also names the staging directory of the holder, from which a rename makes its change visible. A process
+//! that takes over a lock moves that directory away first. So a holder that continues afterwards cannot change
+//! anything.
 use super::files::{
     self, Files, Moved, Temporary, discard, info, io_error, is_missing, move_directory, read,
 };
@@ -73,6 +74,7 @@ impl ThreadLocks {
 
 /// Locks, released when dropped.
 pub(super) struct Locks<'a> {
+    /// The locks of the paths.
     held: Vec<LockDirectory>,
     staging: Staging,
     _thread_locks: Vec<ForkGuard<'a, ()>>,
@@ -90,7 +92,8 @@ impl Drop for Staging {
     }
 }
 
-/// A directory with the entry of a lock of this process, both removed when dropped. At first it is among the temporary files.
+/// A directory with the entry of a lock of this process, both removed when dropped. At first it is among the temporary
+/// files.
 struct LockDirectory {
     path: PathBuf,
     /// Name of the entry, which no other lock has.
@@ -113,9 +116,9 @@ fn uptime() -> Duration {
 }
 
 impl<'a> Locks<'a> {
-    /// Waits for the locks on all `paths`, which are in one directory; `None` if that is missing. All processes take locks in
-    /// the order of paths, and all threads of a process take their locks in the order of numbers, so none waits for another
-    /// forever.
+    /// Waits for the locks on all `paths`, which are in one directory; `None` if that is missing. All processes take
+    /// locks in the order of paths, and all threads of a process take their locks in the order of numbers, so none
+    /// waits for another forever.
     ///
     /// # Errors
     /// `TimedOut` if others hold one of them for a minute, or take them over again and again.
@@ -241,14 +244,15 @@ impl<'a> Locks<'a> {
     }
 }
 
-/// Takes the locks on all `paths`, and makes the directory in which their holder stages its change. `None` if their directory
-/// is missing.
+/// Takes the locks on all `paths`, and makes the directory in which their holder stages its change. `None` if their
+/// directory is missing.
 fn hold_all(
     files: &Files,
     permissions: Permissions,
     paths: &BTreeSet<PathBuf>,
 ) -> Result<Option<(Vec<LockDirectory>, Staging)>> {
-    // It exists before the locks name it: a process that does not find it concludes that nothing can be renamed from it.
+    // It exists before the locks name it: a process that does not find it concludes that nothing can be renamed from
+    // it.
     let staging = Staging(files.temporary_directory(permissions)?);
     let entry = entry_name(&files.name_of(&staging.0));
     let mut held = Vec::with_capacity(paths.len());
@@ -261,7 +265,8 @@ fn hold_all(
 }
 
 impl LockDirectory {
-    /// Takes the lock of `path` when no other process has it; `None` if its directory is missing.
+    /// Takes the lock of `path` when no other process has it, under the name `entry`; `None` if the directory of `path`
+    /// is missing.
     fn take(
         files: &Files,
         permissions: Permissions,
@@ -310,6 +315,7 @@ impl LockDirectory {
         self.path.join(&self.entry)
     }
 
+    /// Metadata of the entry, whose time is that of the lock.
     fn info(&self) -> Result<Metadata> {
         let path = self.entry_path();
         fs::metadata(&path).map_err(|error| io_error("looking at", &path, &error))
@@ -356,8 +362,8 @@ fn entry_name(staging: &str) -> String {
     format!("{line}_{staging}")
 }
 
-/// The line of the process that made an entry, and the name of its staging directory; both empty if they are not known. A process
-/// without `/proc` has no line.
+/// The line of the process that made an entry, and the name of its staging directory; both empty if they are not known.
+/// A process without `/proc` has no line.
 fn parse_entry(entry: &str) -> (String, &str) {
     let Some(line) = entry.rsplitn(3, '_').nth(2) else { return (String::new(), "") };
     let staging = &entry[line.len() + 1..];
@@ -367,7 +373,8 @@ fn parse_entry(entry: &str) -> (String, &str) {
     }
 }
 
-/// The entries of a lock with the times at which they were made or renewed, as a waiting process finds them again and again.
+/// The entries of a lock with the times at which they were made or renewed, as a waiting process finds them again and
+/// again.
 #[derive(Default)]
 struct Seen(Option<(Duration, Entries)>);
 
@@ -388,8 +395,8 @@ impl Seen {
     }
 }
 
-/// Removes the entry of a lock whose owner has ended or which has expired. If that is not permitted, its owner, or another
-/// user, does it.
+/// Removes the entry of a lock whose owner has ended or which has expired. `fresh` belongs to a file that was just
+/// made, and shows the time of the file system. If the removal is not permitted, its owner, or another user, does it.
 fn remove_left(files: &Files, lock: &Path, fresh: &Metadata, seen: &mut Seen) -> Result<()> {
     let entries = entries_of(lock)?;
     let is_stuck = seen.note(&entries, uptime());
@@ -419,7 +426,8 @@ fn entries_of(lock: &Path) -> Result<Entries> {
     Ok(entries)
 }
 
-/// Removes a lock file, the lock of earlier releases, if its owner has ended or it has expired.
+/// Removes a lock file, the lock of earlier releases, if its owner has ended or it has expired. `fresh` is as in
+/// [`remove_left`].
 fn remove_left_file(lock: &Path, fresh: &Metadata) -> Result<()> {
     let Some(found) = info(lock)?.filter(Metadata::is_file) else { return Ok(()) };
     let line = read(lock)?.unwrap_or_default();
@@ -435,11 +443,12 @@ fn is_old(modified: SystemTime, fresh: SystemTime) -> bool {
     fresh.duration_since(modified).is_ok_and(|age| age > LEASE)
 }
 
+/// The time at which a file was last changed.
 fn time(path: &Path, info: &Metadata) -> Result<SystemTime> {
     info.modified().map_err(|error| io_error("looking at", path, &error))
 }
 
-/// Time of a file's last modification, by the clock of the file system.
+/// Time at which a temporary file was last changed, by the clock of the file system.
 pub(super) fn time_of(file: &Temporary) -> Result<SystemTime> {
     let time = fs::metadata(&file.path).and_then(|info| info.modified());
     time.map_err(|error| io_error("looking at", &file.path, &error))
@@ -488,7 +497,7 @@ mod tests {
             self.take()
         }
 
-        /// The lock of a process that has ended. Returns its entry.
+        /// Leaves a lock of a process that has ended. Returns the path of its entry.
         fn leave(&self) -> PathBuf {
             let lock = self.0.join("o%lock");
             fs::create_dir(&lock).unwrap();
@@ -505,6 +514,7 @@ mod tests {
         }
     }
 
+    /// The name of an entry has the owner's line and the staging directory. An owner that is unknown is an empty line.
     #[test]
     fn entries_name_their_owner_and_its_staging_directory() {
         let entry = entry_name("session_1-2");
@@ -573,7 +583,8 @@ mod tests {
         assert!(!staging.exists() && !lock.exists());
     }
 
-    /// The clock of a node that made a lock and ended is ahead. Others wait until the lock has been the same for long enough.
+    /// The clock of a node that made a lock and ended is ahead. Others wait until the lock has been the same for long
+    /// enough.
     #[test]
     fn unchanged_lock_expires_whatever_its_time() {
         let (name, later) = ("entry".to_owned(), SystemTime::now() + LEASE * 100);
@@ -602,8 +613,8 @@ mod tests {
         assert_eq!(fs::read(&file).unwrap(), b"slow");
     }
 
-    /// A process finds a lock of a dead one, and is stopped before it removes the entry. Meanwhile another one takes the lock
-    /// over and releases it, and a third one takes it.
+    /// A process finds a lock of a dead one, and is stopped before it removes the entry. Meanwhile another one takes
+    /// the lock over and releases it, and a third one takes it.
     #[test]
     fn late_take_over_leaves_a_new_lock_alone() {
         let site = Site::new("late");
@@ -655,6 +666,7 @@ mod tests {
         assert!(!file.exists());
     }
 
+    /// Earlier releases made a file with the owner's line, instead of a directory.
     #[test]
     fn lock_files_of_earlier_releases_are_taken_over() {
         let site = Site::new("file");

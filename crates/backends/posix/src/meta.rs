@@ -35,6 +35,7 @@ impl Meta {
         meta.map(Some).ok_or_else(|| files::damaged(path, "damaged metadata"))
     }
 
+    /// The metadata as the content of a file.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut out = begin(MAGIC);
         out.extend_from_slice(&self.uuid.0);
@@ -50,6 +51,7 @@ impl Meta {
         finish(out)
     }
 
+    /// Decodes the content of a file; `None` if it is damaged.
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut parts = Parts::open(MAGIC, bytes)?;
         let uuid = Uuid(parts.take(16)?.try_into().ok()?);

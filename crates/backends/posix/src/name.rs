@@ -22,6 +22,7 @@ pub(super) struct Name {
 /// Information of a file name about its key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decoded {
+    /// The key that the name contains.
     Key(Vec<u8>),
     /// The key is stored in the file.
     Inside,
@@ -52,6 +53,7 @@ pub(super) fn decode(kind: KeyKind, name: &str) -> Option<Decoded> {
     }
 }
 
+/// True for the name of a file that holds its key.
 fn is_hashed(name: &str) -> bool {
     let digits = name.strip_prefix(HASHED);
     digits.is_some_and(|sum| sum.len() == 32 && sum.bytes().all(|byte| byte.is_ascii_hexdigit()))
@@ -71,7 +73,7 @@ fn escape(key: &[u8]) -> String {
     text
 }
 
-/// The key in a name that [`escape`] made.
+/// The key in a name that [`escape`] made; `None` for other names.
 fn unescape(name: &str) -> Option<Vec<u8>> {
     let mut key = Vec::with_capacity(name.len());
     let mut bytes = name.bytes();

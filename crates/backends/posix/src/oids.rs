@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Directory of a container's claims.
 const CLAIMS: &str = "oids";
+
 /// The first of `count` numbers that no other client gets.
 ///
 /// # Errors

@@ -97,6 +97,7 @@ impl Shared {
         Ok(found.unwrap_or_else(|| Meta::new(self.pool.uuid)))
     }
 
+    /// Changes the metadata of the pool.
     pub(super) fn change_meta(&self, changes: &MetadataChanges<'_>) -> Result<()> {
         let fresh = Some(Meta::new(self.pool.uuid));
         self.directory.change_meta(&self.directory.root, fresh, |meta| {
@@ -114,11 +115,13 @@ pub(super) struct Opened {
 }
 
 impl Opened {
+    /// The present metadata of the container.
     pub(super) fn meta(&self) -> Result<Meta> {
         self.container.check_alive()?;
         Meta::read(&self.container.dir.join(META))?.ok_or_else(gone)
     }
 
+    /// Changes the metadata of the container.
     pub(super) fn change_meta(&self, changes: &MetadataChanges<'_>) -> Result<()> {
         self.container.check_alive()?;
         self.pool.directory.change_meta(&self.container.dir, None, |meta| {
@@ -172,8 +175,9 @@ pub(super) fn object_of(name: &str) -> Option<ObjectId> {
     Some(ObjectId::from_bytes(number.to_be_bytes()))
 }
 
-/// Removes abandoned files, at most once per hour for all processes together, so that only one of many processes that
-/// start at the same time does it. If this user lacks write permission, another user's process does it later.
+/// Removes abandoned files, at most once per hour for all processes together. Of many processes that start at the same
+/// time, only one does it. A new file shows the time of the file system. If this user lacks write permission, another
+/// user's process does it later.
 fn sweep(directory: &PoolDirectory) {
     let tmp = directory.root.join(TMP);
     let mark = tmp.join(SWEPT);

@@ -40,8 +40,8 @@ impl Process {
         }
     }
 
-    /// Parses `/proc/PID/stat`. The program name, in parentheses, may contain any characters. After it, the state is the
-    /// first word and the start time the twentieth.
+    /// Parses `/proc/PID/stat`. The program name, in parentheses, may contain any characters. After it, the state is
+    /// the first word and the start time the twentieth.
     fn from_stat(stat: &str) -> Self {
         let Some((_, after)) = stat.rsplit_once(')') else { return Self::Hidden };
         let mut words = after.split_whitespace();
@@ -62,7 +62,7 @@ impl Process {
     }
 }
 
-/// Identifies this process by node, number and start time; empty if /proc is not available.
+/// The line that identifies this process by node, number and start time; empty if /proc is not available.
 pub(super) fn own() -> &'static str {
     static OWN: PerProcess<String> = PerProcess::empty();
     once(&OWN, || {

@@ -56,8 +56,8 @@ impl Permissions {
         }
     }
 
-    /// Makes sure that a directory exists, and that no process sees it with other permissions. It may be removed again at any
-    /// time while it is empty.
+    /// Makes sure that a directory exists, and that no process sees it with other permissions. It may be removed again
+    /// at any time while it is empty.
     ///
     /// # Errors
     /// `NoHandle` if its parent is missing.

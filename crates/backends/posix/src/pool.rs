@@ -21,8 +21,8 @@ pub(super) const META: &str = "meta";
 
 /// Version of the layout, recorded in the superblock.
 const FORMAT: &str = "3";
-/// Versions before, which are read, and become this one when a pool is opened for writing. The first has no journal; the
-/// second has files in place of lock directories, and no marks.
+/// Versions before, which are read, and become this one when a pool is opened for writing. The first has no journal;
+/// the second has files in place of lock directories, and no marks.
 const EARLIER: [&str; 2] = ["1", "2"];
 
 /// The content of the superblock.
@@ -80,7 +80,8 @@ impl PosixPool {
         path.join(SUPERBLOCK).is_file()
     }
 
-    /// Creates a pool in the directory `path`; creates missing parent directories.
+    /// Creates a pool in the directory `path`; creates missing parent directories. Completes interrupted removals of
+    /// pools beside it first.
     ///
     /// # Errors
     /// `Exists` if `path` exists and is not an empty directory; `Invalid` if its last component is not a valid label;
@@ -104,7 +105,7 @@ impl PosixPool {
         Ok(pool)
     }
 
-    /// The superblock is written last: until then, the directory is not a pool.
+    /// Writes the superblock. Until that is done, the directory is not a pool, so it is written last.
     fn write(&self, path: &Path) -> Result<()> {
         let fsync = if self.fsync { "on" } else { "off" };
         let Self { uuid, label, .. } = self;

@@ -21,7 +21,7 @@ pub(super) enum Watched {
 }
 
 impl Watched {
-    /// Watches a dkey without any of its records: whether it exists.
+    /// Watches a dkey; of a chunk of an Array, only its length.
     pub(super) fn dkey(dkey: &[u8]) -> Self {
         Self::Dkey { dkey: dkey.to_vec(), extents: Vec::new() }
     }
@@ -86,6 +86,7 @@ impl Proof {
         tokens.add(&finish(out));
     }
 
+    /// Decodes a token; `None` if another backend made it.
     fn from_token(token: &[u8]) -> Option<Self> {
         let mut parts = Parts::open(MAGIC, token)?;
         let oid = parts.oid()?;

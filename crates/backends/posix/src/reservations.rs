@@ -46,7 +46,8 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// Reserves what a step on an Array needs. If its file does not exist, that begins as the file `staged`.
+    /// Reserves what a step on an Array needs. If a file that it writes does not exist, `staged` is made, from which
+    /// the step creates that file.
     pub(super) fn reserve_for_array(
         &mut self,
         array: &ArrayFiles<'_>,
@@ -82,7 +83,8 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// Reserves space for records of a chunk, which is created if it is missing.
+    /// Reserves space for records of a chunk. If it is missing, or may be by then, `staged` is made for it, once per
+    /// commit.
     fn reserve_for_chunk(
         &mut self,
         array: &ArrayFiles<'_>,
@@ -107,7 +109,7 @@ impl<'a> Reservations<'a> {
         Ok(())
     }
 
-    /// Makes sure that the file of a chunk can be written, if it exists.
+    /// Makes sure that the file of a chunk can be written, if it exists. The space of `extents` is reserved.
     fn check_writable(&self, array: &ArrayFiles<'_>, dkey: u64, extents: &[Extent]) -> Result<()> {
         let size = match dkey {
             FIRST.. => array.state(dkey)?.record_size,

@@ -39,11 +39,13 @@ pub(super) struct Shared {
 /// A container that this process has opened or listed.
 pub(super) struct Container {
     pub(super) id: ContainerId,
+    /// The entry of the container in the registry.
     pub(super) listed: Listed,
     pub(super) namespace: Namespace,
     pub(super) known_chunks: KnownChunks,
     /// Objects found by the most recent listing.
     pub(super) objects: ForkLock<Arc<BTreeSet<ObjectId>>>,
+    /// Numbers for object ids that this process has claimed. A forked child claims others.
     oids: ForkLock<Block>,
     pub(super) leases: Leases,
     handles: Handles,
@@ -60,6 +62,7 @@ impl Handled for Container {
 pub(super) struct KnownChunks(ForkLock<HashSet<(ObjectId, u64)>>);
 
 impl KnownChunks {
+    /// True if this process has recorded the chunk.
     pub(super) fn has(&self, oid: ObjectId, chunk: u64) -> bool {
         self.0.lock().contains(&(oid, chunk))
     }
@@ -132,6 +135,7 @@ impl Shared {
 }
 
 impl Container {
+    /// The access to the RADOS objects of the container.
     pub(super) fn space(&self) -> Result<Space> {
         Ok(Space { io: self.namespace.io_context()?, checksum: self.listed.info.checksum })
     }
@@ -159,7 +163,8 @@ impl Container {
         Err(super::space::contended_error(CONTAINER))
     }
 
-    /// Claims a block; `None` if another client was faster.
+    /// Claims a block of at least `count` numbers: its first number, and the number after it. `None` if another client
+    /// was faster.
     async fn claim(&self, count: u64) -> Result<Option<(u64, u64)>> {
         let space = self.space()?;
         let old = space.value(CONTAINER, NEXT_OID).await?;
@@ -181,6 +186,7 @@ impl Container {
     }
 }
 
+/// Decodes a number; `None` if there is none, or it is damaged.
 fn number(value: Option<&[u8]>) -> Option<u64> {
     Some(u64::from_le_bytes(value?.try_into().ok()?))
 }

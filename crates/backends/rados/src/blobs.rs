@@ -29,8 +29,11 @@ pub(super) struct StoredValue {
 /// Blobs written and replaced during one commit.
 pub(super) struct BlobChanges<'a> {
     space: &'a Space,
+    /// Blobs of replaced records.
     old: BTreeSet<[u8; 16]>,
+    /// Blobs that were written.
     new: BTreeSet<[u8; 16]>,
+    /// Blobs to which new records refer.
     kept: BTreeSet<[u8; 16]>,
 }
 
@@ -76,8 +79,8 @@ impl<'a> BlobChanges<'a> {
         }
     }
 
-    /// Stores long pieces of an array apart from its record. Runs that are many or waste space are read and joined
-    /// before; `None` if their data was gone by then.
+    /// Stores long pieces of an array apart from its record: in the data of `owner`'s object, or as blobs. Runs that
+    /// are many or waste space are read and joined before; `None` if their data was gone by then.
     async fn store_array(
         &mut self,
         records: Records<Piece>,
@@ -233,7 +236,7 @@ fn object_data_bytes(runs: &[Run]) -> (u64, u64) {
     live.fold((0, 0), |(len, end), (more, last)| (len + more, end.max(last)))
 }
 
-/// True if more than half of the object's data is dead.
+/// True if more than half of the object's data is dead, apart from [`SLACK`].
 fn is_wasteful(runs: &[Run]) -> bool {
     let (alive, end) = object_data_bytes(runs);
     end > 2 * alive + SLACK

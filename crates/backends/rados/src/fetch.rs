@@ -31,10 +31,14 @@ pub(super) struct Fetcher<'a> {
 
 /// Bytes that a fetch waits for: part of a piece, and its position in the sink.
 struct PendingRead {
+    /// Number of the fetch.
     fetch: usize,
     piece: Piece,
+    /// First byte of the piece.
     from: u64,
+    /// Number of bytes.
     len: u64,
+    /// Position in the sink.
     at: u64,
 }
 
@@ -73,7 +77,8 @@ impl Fetcher<'_> {
         Err(contended_error(&object))
     }
 
-    /// The part of the data that the fetch probably needs: an array that was written in order is stored in order.
+    /// The part of the data that the fetch probably needs: its offset and length, in whole units of checksums. An array
+    /// that was written in order is stored in order. `None` if nothing is to be read ahead.
     fn prefetch_range(&self, fetches: &[Fetch<'_>]) -> Option<(u64, usize)> {
         let [fetch] = fetches else { return None };
         let (Wanted::Array(&[extent]), true) = (fetch.request.wanted, names::is_array(self.oid))
@@ -115,7 +120,7 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    /// Records for the transaction what its answer depends on.
+    /// Adds the records under `keys` to the tokens of the transaction, as the proof of what was read.
     fn prove(&self, object: &str, keys: &[Vec<u8>], found: &Found) {
         let Some(tokens) = self.tokens else { return };
         for key in keys {
@@ -131,7 +136,8 @@ impl Fetcher<'_> {
         }
     }
 
-    /// Fills the reply of each fetch. False if bytes are gone because their record was changed after it was read.
+    /// Fills the reply of each fetch. `prefetched` is the range of data that was read together with the records. False
+    /// if bytes are gone because their record was changed after it was read.
     async fn fill(
         &self,
         object: &str,
@@ -189,7 +195,8 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    /// Reads the needed part of a body; `None` if the body is gone.
+    /// Reads the needed part of a body. `record` is the omap key and the value of its record. `None` if the body is
+    /// gone.
     async fn read(
         &self,
         object: &str,
@@ -222,6 +229,7 @@ impl PendingRead {
 }
 
 impl<'a> Prefetched<'a> {
+    /// The bytes of this range; `None` if they were not read.
     fn part(&self, (offset, len): (u64, u64)) -> Option<&'a [u8]> {
         let from = offset.checked_sub(self.offset)? as usize;
         self.data.get(from..from.checked_add(len as usize)?)
@@ -247,15 +255,15 @@ fn check(oid: ObjectId, dkey: &[u8], fetches: &[Fetch<'_>]) -> Result<()> {
     })
 }
 
-/// Returns the value of `key`, by a binary search in the sorted entries.
+/// Returns the value of `key`, by a binary search in the sorted entries. `None` if it is not among them.
 fn value_of<'a>(found: &'a Found, key: &[u8]) -> Option<&'a [u8]> {
     let entries = &found.entries;
     let index = entries.binary_search_by(|entry| entry.key.as_slice().cmp(key)).ok()?;
     Some(&entries[index].value)
 }
 
-/// Fills the reply as far as the record itself contains the data. For data in other objects, adds pending reads. An
-/// akey that holds the other kind of value (single value or array) counts as missing.
+/// Fills the reply of fetch number `index`, as far as the record itself contains the data. For data in other objects,
+/// adds pending reads. An akey that holds the other kind of value (single value or array) counts as missing.
 fn answer(
     fetch: &mut Fetch<'_>,
     index: usize,

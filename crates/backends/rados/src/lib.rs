@@ -81,10 +81,12 @@ impl Opened {
         self.container.space()
     }
 
+    /// The named values of the container.
     fn metadata(&self) -> Result<Stored> {
         self.pool.registry.metadata_of(Some(self.space()?))
     }
 
+    /// The listings and queries of an object.
     fn listing<'a>(&self, oid: ObjectId, at: ReadAt<'a>) -> Result<Listing<'a>> {
         check_view(at)?;
         Ok(Listing { space: self.space()?, oid, targets: TARGETS, tokens: at.tokens })

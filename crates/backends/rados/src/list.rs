@@ -49,6 +49,8 @@ impl BatchBuilder<'_> {
 }
 
 impl Listing<'_> {
+    /// Lists a page of dkeys, or of the akeys of a dkey. An error does not change the anchor, so the call can be
+    /// repeated.
     pub(super) async fn list_keys(
         &self,
         scope: KeyScope<'_>,
@@ -89,7 +91,8 @@ impl Listing<'_> {
         Ok(builder.batch)
     }
 
-    /// Adds the dkeys of a shard after `position`; false if the batch is full.
+    /// Adds the dkeys of a shard after `position`; false if the batch is full. A request asks for one key more than the
+    /// batch may have, which shows that it is full.
     async fn list_shard(
         &self,
         object: &str,
@@ -121,7 +124,7 @@ impl Listing<'_> {
         }
     }
 
-    /// The dkeys of an array: those in its first object, then the existing chunks.
+    /// Lists a page of the dkeys of an array: those in its first object, then the chunks that have records.
     async fn list_chunks(&self, anchor: &mut Anchor, limit: ListLimit) -> Result<KeyBatch> {
         let mut loaded = Loaded::default();
         let head = names::shard(self.oid, 0);
@@ -163,6 +166,7 @@ impl Listing<'_> {
         Ok(!page.entries.is_empty())
     }
 
+    /// Lists a page of the akeys of a dkey.
     async fn list_akeys(
         &self,
         dkey: &[u8],
@@ -229,8 +233,8 @@ impl Listing<'_> {
         }
     }
 
-    /// Finds the smallest or largest key of an Array. The first object, which `head` is, has the keys before all
-    /// chunks, so the chunks are asked from the wanted end on, and `head` comes first or last.
+    /// Finds the smallest or largest key of an Array. The first object has the keys before all chunks. So it decides a
+    /// query for the smallest, and otherwise counts only if no chunk has an answer.
     async fn query_array(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         let mut head = Loaded::default();
         head.read(&self.space, [(self.oid, names::shard(self.oid, 0), Want::Whole)]).await?;
@@ -256,7 +260,7 @@ impl Listing<'_> {
         Ok(found)
     }
 
-    /// Epoch of the last change of the object or of a dkey.
+    /// Epoch of the last change of the object or of a dkey; zero if it has no keys.
     pub(super) async fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch> {
         let loaded = match dkey {
             Some(dkey) => self.dkey(dkey).await?,
@@ -325,7 +329,7 @@ impl Listing<'_> {
     }
 }
 
-/// Returns the objects of a complete set that follow `anchor`.
+/// Returns the objects of a complete set that follow `anchor`. Fails if the anchor belongs to another listing.
 pub(super) fn after_anchor<'a>(
     oids: &'a BTreeSet<ObjectId>,
     anchor: &Anchor,

@@ -29,8 +29,10 @@ pub(super) struct Table {
 /// Loaded objects by name, and the akeys that their entries describe.
 #[derive(Default)]
 pub(super) struct Loaded {
+    /// The loaded objects, by name.
     pub(super) tables: BTreeMap<String, Table>,
     pub(super) tree: Tree<Piece>,
+    /// The latest epoch of all records.
     pub(super) latest: Epoch,
 }
 
@@ -118,7 +120,7 @@ impl Loaded {
         head.is_some_and(|head| head.entries.contains_key(&names::chunk_key(chunk)))
     }
 
-    /// The record of an akey, as it was read.
+    /// The record of an akey, as it was read; `None` if there was none, or it was not read.
     pub(super) fn record(&self, object: &str, path: &AkeyPath) -> Option<&[u8]> {
         let key = names::entry(&path.dkey, &path.akey);
         self.tables.get(object)?.entries.get(&key).map(Vec::as_slice)

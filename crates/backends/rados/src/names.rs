@@ -27,7 +27,7 @@ pub(super) fn is_array(oid: ObjectId) -> bool {
     oid.object_type().is_some_and(|otype| otype.is_array())
 }
 
-/// The RADOS object that holds a dkey (in encoded form) of an object.
+/// The RADOS object that holds a dkey (in encoded form) of an object, in a pool with `targets` targets.
 pub(super) fn table(oid: ObjectId, dkey: &[u8], targets: u32) -> String {
     match is_array(oid) {
         true => chunk(oid, dkey.try_into().map_or(0, u64::from_be_bytes)),
@@ -55,7 +55,7 @@ pub(super) fn shards(oid: ObjectId, targets: u32) -> Vec<String> {
     (0..count).map(|index| shard(oid, index)).collect()
 }
 
-/// The object whose shard or chunk has this name.
+/// The object whose shard or chunk has this name; `None` for other RADOS objects.
 pub(super) fn object_of(name: &str) -> Option<ObjectId> {
     let digits = name.strip_prefix("o.").or_else(|| name.strip_prefix("c."))?.get(..32)?;
     let number = u128::from_str_radix(digits, 16).ok()?;
@@ -106,7 +106,7 @@ pub(super) fn entry(dkey: &[u8], akey: &[u8]) -> Vec<u8> {
     key
 }
 
-/// The dkey and akey of an omap entry.
+/// The dkey and akey of an omap entry; `None` for an entry of another kind.
 pub(super) fn akey_path(oid: ObjectId, key: &[u8]) -> Option<AkeyPath> {
     let mut dkey = unescape(key.strip_prefix(ENTRY)?)?;
     let akey = dkey.split_off(encoded_len(oid.dkey_kind(), &dkey)?);

@@ -34,10 +34,14 @@ impl Guard {
 /// Changes to one object, with the conditions for applying them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Patch<'a> {
+    /// Name of the RADOS object.
     pub(super) object: String,
     pub(super) base: Base,
+    /// Comparisons that must hold.
     pub(super) guards: Vec<Guard>,
+    /// Omap entries to set.
     pub(super) sets: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Keys of omap entries to remove.
     pub(super) unsets: Vec<Vec<u8>>,
     /// The conditions matter even if nothing is changed, because a transaction has read the object.
     pub(super) proof: bool,
@@ -48,6 +52,7 @@ pub(super) struct Patch<'a> {
 }
 
 impl<'a> Patch<'a> {
+    /// A patch that changes nothing yet and has no conditions.
     pub(super) fn for_object(object: impl Into<String>) -> Self {
         Self { object: object.into(), ..Self::default() }
     }
@@ -82,8 +87,8 @@ impl<'a> Patch<'a> {
         Ok(op)
     }
 
-    /// Starts the operation: it fails unless the object has the base version, no lock of another transaction, and the
-    /// values that were read.
+    /// Starts the operation: it fails unless the object is in the base state, its lock is `lock` (empty if it must not
+    /// be locked), and the guards hold.
     fn guarded(&self, lock: &[u8]) -> Result<WriteOp> {
         let mut op = WriteOp::new()?;
         match self.base {

@@ -26,6 +26,7 @@ pub(super) struct Body {
 }
 
 impl Body {
+    /// A body in memory.
     fn here(bytes: Vec<u8>) -> Self {
         Self { len: bytes.len() as u64, location: Location::Inline(bytes), sums: Vec::new() }
     }
@@ -35,6 +36,7 @@ impl Body {
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
     pub(super) body: Arc<Body>,
+    /// First byte of the part.
     pub(super) from: u64,
     pub(super) len: u64,
 }
@@ -52,11 +54,13 @@ impl Payload for Piece {
 }
 
 impl Piece {
+    /// A piece of all bytes of a body.
     pub(super) fn whole(body: Body) -> Self {
         let len = body.len;
         Self { body: Arc::new(body), from: 0, len }
     }
 
+    /// A piece in memory.
     pub(super) fn here(bytes: Vec<u8>) -> Self {
         Self::whole(Body::here(bytes))
     }

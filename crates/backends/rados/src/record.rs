@@ -24,7 +24,8 @@ const HERE: u32 = 0;
 const OWN: u32 = 1;
 const ELSEWHERE: u32 = 2;
 
-/// The record of a single value stored in it. The checksum covers the value and its epoch.
+/// The record of a single value, given in parts, that is stored in the record itself. The checksum covers the value and
+/// its epoch.
 pub(super) fn inline(epoch: Epoch, value: &[&[u8]]) -> Vec<u8> {
     let len: usize = value.iter().map(|part| part.len()).sum();
     let mut out = Vec::with_capacity(INLINE_HEAD + len);
@@ -38,6 +39,7 @@ pub(super) fn inline(epoch: Epoch, value: &[&[u8]]) -> Vec<u8> {
     out
 }
 
+/// Checksum of the value, and of the kind and epoch in front of it.
 fn inline_sum(record: &[u8]) -> [u8; 4] {
     let sum = Checksum::Crc32c.sum(&record[INLINE_HEAD..]) ^ Checksum::Crc32c.sum(&record[..9]);
     (sum as u32).to_le_bytes()
@@ -160,7 +162,7 @@ pub(super) fn decode(record: &[u8]) -> Option<(Epoch, Stored<Piece>)> {
     }
 }
 
-/// Decodes a body, as a piece of all its bytes.
+/// Decodes a body, as a piece of all its bytes; `None` if it is damaged.
 fn take_body(parts: &mut Parts<'_>) -> Option<Piece> {
     let location = match parts.u32()? {
         HERE => return Some(Piece::here(parts.bytes()?.to_vec())),
@@ -172,7 +174,7 @@ fn take_body(parts: &mut Parts<'_>) -> Option<Piece> {
     Some(Piece::whole(Body { location, len, sums }))
 }
 
-/// Decodes the bodies and the runs of an array; `None` if a run does not fit into its body.
+/// Decodes the bodies and the runs of an array; `None` if bytes are missing, or a run does not fit into its body.
 fn take_records(parts: &mut Parts<'_>) -> Option<Records<Piece>> {
     let mut records = Records::new(parts.u64()?);
     let count = parts.u32()?;

@@ -77,10 +77,12 @@ impl Registry {
         Error::new(ErrorKind::NotFound, message)
     }
 
+    /// The access to the RADOS objects of the pool itself.
     fn space(&self) -> Result<Space> {
         Ok(Space { io: self.namespace.io_context()?, checksum: OWN_CHECKSUM })
     }
 
+    /// The namespace of a container.
     pub(super) fn namespace_of(&self, uuid: Uuid) -> Namespace {
         Namespace::new(&self.session, format!("{}.{uuid}", self.session.url.namespace))
     }
@@ -155,7 +157,7 @@ impl Registry {
         Ok(all)
     }
 
-    /// Changes the label of a container. Conflicts with other clients are retried.
+    /// Changes the label of a container; `None` removes it. Conflicts with other clients are retried.
     pub(super) async fn rename(&self, uuid: Uuid, label: Option<&str>) -> Result<()> {
         for _ in 0..RADOS_TRIES_MAX {
             let listed = self.find(ContainerRef::Uuid(uuid)).await.map_err(|_| gone())?;
@@ -211,7 +213,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Location of metadata: the pool's or a container's.
+    /// The metadata of a container, or with `None` of the pool.
     pub(super) fn metadata_of(&self, container: Option<Space>) -> Result<Metadata> {
         match container {
             Some(space) => Ok(Metadata { space, object: CONTAINER }),
@@ -227,7 +229,7 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
-    /// Value of a metadata name. One byte was added to it, because Ceph has no empty values.
+    /// Value of a metadata name; `None` if it is not set. The byte that [`filled`] has added is removed.
     pub(super) async fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let value = self.space.value(self.object, &metadata_key(name)).await?;
         Ok(value.map(|mut value| {
@@ -261,7 +263,7 @@ impl Metadata {
 }
 
 impl Space {
-    /// Replaces the value of a key if it still is `old`; otherwise returns false.
+    /// Replaces the value of a key if it still is `old`, or missing with `None`; otherwise returns false.
     pub(super) async fn exchange(
         &self,
         object: &str,
@@ -289,6 +291,7 @@ fn metadata_key(name: &str) -> Vec<u8> {
     keyed(METADATA, name.as_bytes())
 }
 
+/// An omap key: the prefix `sort`, then the name.
 fn keyed(sort: u8, name: &[u8]) -> Vec<u8> {
     [&[sort], name].concat()
 }
@@ -323,6 +326,7 @@ fn decode(record: &[u8]) -> Option<Listed> {
     Some(Listed { info, first_oid: parts.u64()? })
 }
 
+/// Decodes the record of a pool; `None` if it is damaged.
 fn pool_uuid(record: &[u8]) -> Option<Uuid> {
     let mut parts = Parts::open(POOL_MAGIC, record)?;
     Some(Uuid(parts.take(16)?.try_into().ok()?))

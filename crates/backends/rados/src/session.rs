@@ -17,6 +17,7 @@ pub(super) struct Session {
 }
 
 impl Session {
+    /// Connects to the cluster of a URL.
     pub(super) fn connect(url: RadosUrl) -> Result<Self> {
         let session = Self { url, connections: Default::default() };
         session.cluster(0).map(|_| session)
@@ -35,6 +36,7 @@ impl Session {
         }
     }
 
+    /// The space of the cluster.
     pub(super) fn usage(&self) -> Result<Usage> {
         self.cluster(0)?.usage()
     }
@@ -48,6 +50,7 @@ pub(super) struct Namespace {
 }
 
 impl Namespace {
+    /// The namespace `name` of the pool of the session.
     pub(super) fn new(session: &Arc<Session>, name: String) -> Self {
         Self { session: Arc::clone(session), name, io_contexts: Default::default() }
     }

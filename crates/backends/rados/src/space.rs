@@ -23,6 +23,7 @@ pub(super) struct Space {
 /// The result of a guarded change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
+    /// The change was applied.
     Done,
     /// A condition does not hold; nothing was changed.
     Conflict,
@@ -33,11 +34,13 @@ pub(super) struct Page {
     /// `None` if the object does not exist.
     pub(super) version: Option<u64>,
     pub(super) entries: Vec<Entry>,
+    /// True if there are more entries.
     pub(super) more: bool,
 }
 
 impl Space {
-    /// The entries with these keys and optionally part of the object's data. `None` if the object does not exist.
+    /// The entries with these keys, and with `data` the bytes of the object's data at this offset and of this length.
+    /// `None` if the object does not exist.
     pub(super) async fn entries(
         &self,
         object: &str,

@@ -16,6 +16,7 @@ use esker_types::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
 
 const MAGIC: &[u8; 8] = b"ESKRRTXN";
+/// States of a transaction.
 const PENDING: &[u8] = b"p";
 const COMMITTED: &[u8] = b"c";
 const ABORTED: &[u8] = b"a";
@@ -178,7 +179,7 @@ impl Space {
         }
     }
 
-    /// Waits until the transaction `id` does not lock the object any more, or ends the transaction.
+    /// Waits until the transaction `id` does not lock the object any more. After [`PENDING_TIMEOUT`], aborts it.
     pub(super) async fn resolve_for_writing(&self, object: &str, id: &[u8]) -> Result<()> {
         let since = Instant::now();
         loop {
@@ -193,7 +194,8 @@ impl Space {
         }
     }
 
-    /// Finishes the transaction if it was committed, else removes its locks.
+    /// Finishes a transaction that is not pending: applies its changes if it was committed, else removes its locks.
+    /// Without a record it has ended, and may only lock `object` still.
     async fn resolve(
         &self,
         object: &str,

@@ -77,12 +77,13 @@ impl std::fmt::Display for RadosUrl {
     }
 }
 
+/// Parses a time-out: 1 to 86400 seconds.
 fn seconds(value: &str) -> Result<u32> {
     let seconds = value.parse().ok().filter(|seconds| (1..=86_400).contains(seconds));
     seconds.ok_or_else(|| invalid_url_error(&format!("`timeout={value}`: give 1 to 86400 seconds")))
 }
 
-/// Fails if the name has characters that a URL must not have, or is too long.
+/// Fails if the name has characters that a URL must not have, is empty or too long. `what` describes it in the error.
 fn check_name(what: &str, name: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     match (1..=LABEL_MAX).contains(&name.len()) && name.bytes().all(allowed) {

@@ -53,7 +53,8 @@ impl Writer<'_> {
         Err(contended_error("of a container"))
     }
 
-    /// Fast path for one value of one akey, if a guard can express the conditions. `None` if the guard does not hold.
+    /// Fast path for one value of one akey, if a guard can express the conditions. `None` if there is no fast path, or
+    /// the guard does not hold.
     async fn try_fast_path(&self, write: &Write<'_>) -> Result<Option<Epoch>> {
         let WriteOp::Update { dkey, cond: Cond::NONE, updates: [update] } = write.op else {
             return Ok(None);
@@ -74,7 +75,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Stores a single value in its record, if that replaces another such value or none.
+    /// Stores a single value in its record, if that replaces another such value or none. `None` if it does not.
     async fn put(
         &self,
         oid: ObjectId,
@@ -139,6 +140,7 @@ impl Writer<'_> {
         Ok(self.apply(&patch).await?.then_some(epoch))
     }
 
+    /// Applies a patch to one object. False if a condition does not hold.
     async fn apply(&self, patch: &Patch<'_>) -> Result<bool> {
         Ok(self.space.apply(patch).await? == Outcome::Done)
     }
@@ -247,6 +249,7 @@ impl<'a> Work<'a> {
         Self { writing, loaded, patches: tables.collect(), changed }
     }
 
+    /// The RADOS object that has the record of an akey.
     fn object_of(&self, path: &AkeyPath) -> String {
         names::table(path.oid, &path.dkey, self.writing.targets)
     }
@@ -297,8 +300,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Adds the change of one akey. If it is the only object that changes (`alone`), bytes of an array are written to
-    /// its data. False if that data was changed meanwhile.
+    /// Adds the change of one akey; `new` is `None` if it is removed. If it is the only object that changes (`alone`),
+    /// bytes of an array are written to its data. False if that data was changed meanwhile.
     async fn change(
         &mut self,
         blobs: &mut BlobChanges<'_>,

@@ -1,4 +1,4 @@
-//! Task of a connection: polls the provider when the network wakes it, and watches the TCP connection, whose end means
+//! Task of a connection: polls the provider when the network wakes it, and reads the TCP connection, whose end means
 //! that the peer has died.
 //!
 //! A provider without a descriptor to wait for, shared memory for example, cannot wake a task. Then the peer *rings*:
@@ -16,17 +16,17 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// How long a connection without users waits for the peer to end it, too.
 pub const LINGER: Duration = Duration::from_secs(2);
 
-/// Number of polls without progress before the thread sleeps between polls. It concerns providers with operations under
-/// way that cannot signal their completion.
+/// Number of polls without progress before the thread sleeps between polls. This concerns operations whose completion
+/// the provider cannot signal.
 const AWAKE: u32 = 100;
 
-/// Length of that sleep.
+/// Length of a sleep between polls.
 const NAP: Duration = Duration::from_millis(1);
 
-/// Polls of the provider after the end of the connection.
+/// Polls of the provider after the end of the connection, for pieces that have arrived before.
 const LAST_POLLS: u32 = 4;
 
-/// Pieces that a peer may ring for before they arrive.
+/// Pieces that a peer may ring for before they arrive. A peer that rings for more breaks the protocol.
 const RUNG_MAX: u64 = 1 << 16;
 
 /// Event that a connection waits for.
@@ -39,14 +39,16 @@ enum Next {
     Soon,
     /// The network.
     Network,
-    /// It has ended.
+    /// The connection has ended.
     End,
 }
 
 /// The task of one connection.
 struct Driver<W> {
     shared: Arc<Shared>,
+    /// Descriptor of the provider; `None` if it has none, and the peer rings.
     descriptor: Option<AsyncFd<OwnedFd>>,
+    /// TCP connection by which the peer is rung.
     to: W,
     /// Pieces that the peer has rung for.
     rung: u64,
@@ -113,7 +115,8 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
         }
     }
 
-    /// Makes progress, and returns the event to wait for next.
+    /// Makes progress, and returns the event to wait for next. Without a descriptor, the driver polls until it has
+    /// received the pieces that the peer has rung for and has sent its own.
     fn make_progress(&mut self, has_descriptor: bool) -> Next {
         let mut state = self.shared.state();
         let has_worked = state.progress();
@@ -139,7 +142,8 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
         self.nap_if_idle(next, has_worked)
     }
 
-    /// Lets the thread sleep after many polls without progress.
+    /// Replaces the next poll by a short sleep after many polls without progress. `has_worked` is true if the last poll
+    /// made progress.
     fn nap_if_idle(&mut self, next: Next, has_worked: bool) -> Next {
         match next {
             Next::Nothing if !has_worked => self.in_vain += 1,

@@ -15,13 +15,14 @@ const RESERVE: u16 = 2;
 /// Operations that are polled before other tasks get their turn.
 const POLLS_MAX: usize = 64;
 
-/// Attempts to receive, at the start of a stream.
+/// Attempts to post all slots to receive, at the start of a stream.
 const TRIES_MAX: u32 = 100_000;
 
 /// A stream in both directions.
 pub(crate) struct Flow {
     endpoint: Endpoint,
     incoming: Incoming,
+    /// The stream to the peer.
     outgoing: Outgoing,
     /// Outer `Some` if the connection has ended; the inner `None` if the peer closed it.
     over: Option<Option<Error>>,
@@ -43,12 +44,13 @@ impl Flow {
                 return Err(window_too_small_error());
             }
         }
-        // The window tells the peer of these slots.
+        // The peer gets the credits for these slots with the window, so none are owed.
         flow.incoming.owed = [0; 2];
         Ok(flow)
     }
 
-    /// Tells the endpoint the address of the peer, and takes the credits that the peer's window gives.
+    /// Tells the endpoint the address of the peer, and takes the credits that the peer's window gives. `peer` has the
+    /// tag and key of pieces for the peer.
     ///
     /// # Errors
     /// `Invalid` if `address` is not an address of the provider.
@@ -105,7 +107,8 @@ impl Flow {
         Ok(polls > 0)
     }
 
-    /// Handles one completed operation of the fabric. Returns false if there is none.
+    /// Handles one completed operation of the fabric: accepts the piece that was received, or frees the slot that was
+    /// sent. Returns false if no operation has completed.
     fn poll_once(&mut self) -> Result<bool> {
         let Some(done) = self.endpoint.poll()? else { return Ok(false) };
         match slots::is_receiving(done.slot) {
@@ -115,7 +118,8 @@ impl Flow {
         Ok(true)
     }
 
-    /// Checks the header of a message that has arrived, and takes the credits in it.
+    /// Checks the header of a piece that has arrived, takes the credits in it, and keeps its data for the reader. Fails
+    /// if it gives more credits than the peer's window has.
     fn accept_piece(&mut self, Done { slot, len }: Done) -> Result<()> {
         let bytes = self.endpoint.bytes(slot).unwrap_or_default();
         let header = Header::decode(&bytes[..len.min(bytes.len())], self.incoming.own.key)?;
@@ -150,8 +154,8 @@ impl Flow {
         Ok(true)
     }
 
-    /// Sends a piece that returns credits to the peer, if it lacks half of its window. Other pieces return them, too,
-    /// but there may be none.
+    /// Sends a piece that returns credits to the peer, if it lacks half of its window of a size. Other pieces return
+    /// credits, too, but there may be none to send.
     fn give_credits(&mut self) -> Result<()> {
         let is_due =
             |size: Size| self.incoming.owed[size as usize] >= Window::OWN.counts[size as usize] / 2;
@@ -170,13 +174,14 @@ impl Flow {
         Ok(())
     }
 
-    /// Queues a short piece without data. False if there is no slot for it now.
+    /// Queues a short piece without data. False if there is no slot for it now; `reserve` short slots are left free.
     fn add_piece(&mut self, kind: Kind, reserve: u16) -> Result<bool> {
         let Some(slot) = self.outgoing.take(Size::Short, reserve) else { return Ok(false) };
         self.compose(slot, kind, &[]).map(|_| true)
     }
 
-    /// Writes a piece into a slot, and queues it. Returns the number of bytes of data in it.
+    /// Writes a piece into a slot with as much of `data` as fits, and queues it. The header returns all credits that
+    /// are owed. Returns the number of bytes of data in it.
     fn compose(&mut self, slot: usize, kind: Kind, data: &[IoSlice<'_>]) -> Result<usize> {
         let owed = std::mem::take(&mut self.incoming.owed);
         let number = self.outgoing.next_number(kind);
@@ -224,7 +229,8 @@ impl Flow {
         Ok(Some(written))
     }
 
-    /// Passes bytes that have arrived to `put`, which returns how many it accepts. `None` if there are none.
+    /// Passes bytes that have arrived to `put`, which returns how many it accepts. Stops when it does not accept all
+    /// bytes of a piece. Returns the number of accepted bytes; `None` if there are none.
     pub(crate) fn read(&mut self, mut put: impl FnMut(&[u8]) -> usize) -> Option<usize> {
         let mut total = 0;
         while let Some(piece) = self.incoming.arrived.get_mut(&self.incoming.expected) {

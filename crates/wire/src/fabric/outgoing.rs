@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 /// The stream to the peer.
 pub(crate) struct Outgoing {
+    /// Tag and key of the pieces for the peer.
     pub(crate) peer: Identity,
     /// Number and lengths of the pieces that the peer can receive.
     pub(crate) window: Window,
@@ -52,13 +53,13 @@ impl Outgoing {
         Some(slot)
     }
 
-    /// Most bytes of data in a piece.
+    /// Most bytes of data in a piece of this size: a slot of either side may be the shorter one.
     pub(crate) fn room(&self, size: Size) -> usize {
         let len = self.window.lens[size as usize].min(Window::OWN.lens[size as usize]);
         len as usize - HEADER_LEN
     }
 
-    /// The number of the next piece.
+    /// The number of the next piece. Credits are not part of the stream, so they do not use up a number.
     pub(crate) fn next_number(&mut self, kind: Kind) -> u32 {
         if kind == Kind::Credit {
             return 0;

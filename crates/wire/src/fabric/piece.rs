@@ -43,10 +43,10 @@ impl Header {
         bytes
     }
 
-    /// Decodes the header of a piece that arrived.
+    /// Decodes the header of a piece that arrived. `key` is the key of the receiver.
     ///
     /// # Errors
-    /// `Corrupt` if the peer did not send it.
+    /// `Corrupt` if the key or the checksum differs, or the kind is not known: the peer did not send it.
     pub(crate) fn decode(piece: &[u8], key: u64) -> Result<Self> {
         let bytes: &[u8; HEADER_LEN] =
             piece.first_chunk().ok_or_else(|| invalid_piece_error("too short"))?;
@@ -82,6 +82,7 @@ mod tests {
     const SAMPLE: Header =
         Header { key: 0x0102_0304_0506_0708, number: 9, kind: Kind::End, credits: [3, 4] };
 
+    /// A header that is encoded and decoded is the same.
     #[test]
     fn headers_come_back() {
         let bytes = SAMPLE.encode();

@@ -25,7 +25,9 @@ pub type Frames = (Receiver<Reading>, Sender<Writing>);
 /// Tag and key of the pieces for one side. No third party can guess them.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Identity {
+    /// Common part of the tags of all pieces.
     pub(crate) tag: u64,
+    /// Key in the header of each piece.
     pub(crate) key: u64,
 }
 
@@ -49,10 +51,11 @@ struct Offer {
     address: Vec<u8>,
     identity: Identity,
     window: Window,
-    /// The peer must ring for each piece.
+    /// True if the peer must ring for each piece, because the provider has no descriptor to wait for.
     rings: bool,
 }
 
+/// The engine's answer to the offer of a client: its own offer, or the reason of its refusal.
 #[derive(Debug, Serialize, Deserialize)]
 enum Welcome {
     Accepted(Offer),
@@ -154,7 +157,7 @@ async fn welcome(message: &[u8], local: Option<IpAddr>) -> Result<(Arc<Shared>, 
     Ok((meet(flow, &peer)?, offer))
 }
 
-/// Connects the stream to the endpoint of a peer.
+/// Connects the stream to the endpoint of a peer, which has made the offer `peer`.
 fn meet(mut flow: Flow, peer: &Offer) -> Result<Arc<Shared>> {
     flow.set_peer(&peer.address, peer.identity, peer.window.validate()?)?;
     Ok(Shared::new(flow, peer.rings))

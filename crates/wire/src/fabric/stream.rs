@@ -17,9 +17,12 @@ pub(crate) struct Shared {
     pub(crate) rings: bool,
 }
 
+/// State under the lock.
 pub(crate) struct State {
     pub(crate) flow: Flow,
+    /// Wakes the task that waits to read.
     reader: Option<Waker>,
+    /// Wakes the task that waits to write.
     writer: Option<Waker>,
 }
 
@@ -66,7 +69,8 @@ pub struct Reading(pub(crate) Arc<Shared>);
 pub struct Writing(pub(crate) Arc<Shared>);
 
 impl Reading {
-    /// Reads what has arrived, and returns credits for the slots that it has freed.
+    /// Reads what has arrived, and returns credits for the slots that it has freed. If nothing had arrived, it reads
+    /// again after the fabric has made progress. At the end of the stream, it reads nothing.
     fn poll(&self, context: &Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let state = &mut *self.0.state();
         let mut put = |bytes: &[u8]| {
@@ -116,7 +120,8 @@ impl Drop for Reading {
 }
 
 impl Writing {
-    /// Writes as far as there are credits and free slots.
+    /// Writes as far as there are credits and free slots. Returns the number of bytes. If there are none, it tries
+    /// again after the fabric has made progress.
     fn poll(&self, context: &Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let state = &mut *self.0.state();
         if let Some(over) = state.flow.over() {

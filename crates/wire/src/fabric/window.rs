@@ -28,7 +28,7 @@ impl Window {
     /// Checks the window of a peer.
     ///
     /// # Errors
-    /// `Invalid` if it is too small to send anything.
+    /// `Invalid` if it is too small for a connection, or has more pieces than any release uses.
     pub(crate) fn validate(self) -> Result<Self> {
         let counts = self.counts.iter().all(|count| (4..=4096).contains(count));
         match counts && self.lens.iter().all(|len| *len >= 1024) {
@@ -37,7 +37,7 @@ impl Window {
         }
     }
 
-    /// Length of each slot, of both directions.
+    /// Length in bytes of each slot, in the order of [`slots`].
     pub(crate) fn slot_lens() -> Vec<usize> {
         let Self { counts, lens } = Self::OWN;
         let one = |size: Size| {
@@ -65,6 +65,7 @@ pub(crate) mod slots {
         }
     }
 
+    /// Slots that send messages of this size.
     pub(crate) fn sending(size: Size) -> Range<usize> {
         let Range { start, end } = receiving(size);
         EACH + start..EACH + end

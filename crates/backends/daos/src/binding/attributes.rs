@@ -16,6 +16,7 @@ const NONEXISTENT: c_int = -1005;
 
 /// An open pool or container that has the attributes.
 pub(crate) trait Owner: Send + Sync {
+    /// Its handle.
     fn handle(&self) -> RawHandle;
 }
 
@@ -66,7 +67,7 @@ pub struct Attributes {
     pub(crate) table: Table,
 }
 
-/// The arguments of one call.
+/// The arguments of one call, which own all that the pointers refer to.
 #[derive(Default)]
 struct Arguments {
     names: Vec<CString>,
@@ -93,6 +94,7 @@ impl Arguments {
         Ok(arguments)
     }
 
+    /// Number of attributes.
     fn count(&self) -> c_int {
         self.names.len() as c_int
     }

@@ -26,6 +26,7 @@ const CALLER: &str = "esker-daos-call";
 #[derive(Clone, Copy)]
 pub(crate) struct Calls {
     system: &'static System,
+    /// Time-out of a call.
     time: Duration,
 }
 
@@ -91,7 +92,7 @@ impl Calls {
     }
 
     /// Runs a call like [`Calls::run_checked`], on a thread of its own, because the call may block until the agent
-    /// answers.
+    /// answers. Its kind and text describe it in errors.
     ///
     /// # Errors
     /// `TimedOut` if the agent does not answer, with a message that names the agent.
@@ -146,7 +147,8 @@ impl Calls {
         }
     }
 
-    /// Starts an operation. If the library refuses it at once, returns its code and the arguments.
+    /// Starts an operation with `owned`, to which the call refers; `permits` are held until it is complete. If the
+    /// library refuses it at once, returns its code and the arguments.
     fn start<T: Send + 'static>(
         self,
         owned: T,

@@ -78,18 +78,21 @@ pub struct Opened {
     pub changed: u64,
 }
 
+/// Arguments of opening a container.
 struct Opening {
     name: CString,
     handle: RawHandle,
     _pool: Arc<Connection>,
 }
 
+/// Arguments of a query.
 struct Query {
     info: RawContainerInfo,
     asked: Asked,
     _container: Arc<ContainerHandle>,
 }
 
+/// Arguments of listing snapshots.
 struct Snapshots {
     epochs: Vec<u64>,
     count: c_int,
@@ -97,6 +100,7 @@ struct Snapshots {
     _container: Arc<ContainerHandle>,
 }
 
+/// A number that a call sets, and the container that it needs.
 type Number = (u64, Arc<ContainerHandle>);
 
 impl Container {
@@ -188,7 +192,7 @@ impl Container {
             .await
     }
 
-    /// Declares it a file system with these first objects.
+    /// Declares it a container of this layout (1 for files), with these ids of its first objects.
     ///
     /// # Errors
     /// `NoPermission` if this release of DAOS allows it only at the creation of a container.
@@ -208,7 +212,7 @@ impl Container {
         calls.run_checked(Request::Set.doing(doing), owned, launch).await.map(drop)
     }
 
-    /// Reserves numbers for object ids, and returns the first.
+    /// Reserves `count` numbers for object ids, and returns the first.
     ///
     /// # Errors
     /// Errors of DAOS.

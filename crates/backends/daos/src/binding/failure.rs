@@ -62,7 +62,7 @@ pub(crate) fn check(code: c_int, doing: Doing<'_>) -> Result<()> {
     }
 }
 
-/// The kind of error of a code.
+/// The kind of error of a code; `Io` for a code that the table does not have.
 pub(crate) fn kind_of(code: c_int, request: Request) -> ErrorKind {
     find(code, request).map_or(ErrorKind::Io, |(row, _)| row.kind)
 }
@@ -83,7 +83,7 @@ pub(crate) fn error(code: c_int, doing: Doing<'_>) -> Error {
     }
 }
 
-/// Finds the entry for a DAOS error code that a request returned.
+/// Finds the row and the cause for a DAOS error code that a request returned. `None` if the table does not have it.
 fn find(code: c_int, request: Request) -> Option<(&'static Row, &'static Cause)> {
     let rows = TABLE.iter().filter(|row| row.code == code);
     let mut causes = rows.flat_map(|row| row.causes.iter().map(move |cause| (row, cause)));
@@ -94,6 +94,7 @@ fn find(code: c_int, request: Request) -> Option<(&'static Row, &'static Cause)>
 mod tests {
     use super::*;
 
+    /// All requests.
     const REQUESTS: [Request; 14] = {
         use Request::*;
         [
@@ -102,6 +103,7 @@ mod tests {
         ]
     };
 
+    /// Message of the error that a request with this code reports.
     fn message(code: c_int, request: Request) -> String {
         error(code, request.doing("doing it")).message().to_owned()
     }
@@ -122,7 +124,7 @@ mod tests {
 
     /// A row after one with the same code for all requests would never be used.
     #[test]
-    fn each_cause_is_found() {
+    fn each_row_of_the_table_is_used() {
         let all = TABLE.iter().flat_map(|row| row.causes.iter().map(move |cause| (row, cause)));
         for (row, cause) in all {
             let is_found =
@@ -141,6 +143,7 @@ mod tests {
         }
     }
 
+    /// The message of an error names the likely cause or the remedy, which depend on the request.
     #[test]
     fn the_same_code_has_the_cause_of_its_request() {
         use Request::*;
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_that_is_down_is_told_from_an_agent_that_is() {
+    fn unreachable_systems_and_agents_have_different_errors() {
         for code in [-1006, -1011, -1019, -1020, -1033, -2017] {
             assert_eq!(kind_of(code, Request::Read), ErrorKind::TimedOut);
             assert!(message(code, Request::Read).contains("dmg system query"), "{code}");

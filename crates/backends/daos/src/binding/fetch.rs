@@ -37,7 +37,7 @@ pub struct Fetched {
     pub found: Vec<Extent>,
 }
 
-/// The arguments of a fetch.
+/// The arguments of a fetch: its data, and the C structures that refer to it.
 struct Fetching {
     dkey: Vec<u8>,
     akeys: Vec<AkeyFetch>,
@@ -142,8 +142,9 @@ fn iom(iod: &RawIod, found: &mut Vec<RawRecx>) -> RawIom {
 }
 
 impl Object {
-    /// Reads akeys of a dkey. A missing akey is not an error unless a condition (`DAOS_COND_*`) requires it to exist.
-    /// Returns the results in addition to an error: sizes are right even if the buffer was too small.
+    /// Reads akeys of a dkey, in the transaction `tx` if one is given. A missing akey is not an error unless a
+    /// condition (`DAOS_COND_*`) requires it to exist. Returns the results in addition to an error: sizes are right
+    /// even if the buffer was too small.
     ///
     /// # Errors
     /// `TimedOut`, `NotSupported` in a forked child. Errors of DAOS are returned together with the results.

@@ -54,11 +54,13 @@ pub fn check_library() -> Result<()> {
     load().map(drop)
 }
 
+/// Loads a library. Its symbols are not visible to other libraries.
 fn open(file: &OsStr) -> std::result::Result<Library, libloading::Error> {
     // SAFETY: loading runs code of the library, which the user or the system named as libdaos.
     unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }
 }
 
+/// True if the library is Esker's own.
 fn is_own(library: &Library) -> bool {
     // SAFETY: the symbol is only looked up.
     unsafe { library.get::<*const c_void>(OWN_SYMBOL) }.is_ok()

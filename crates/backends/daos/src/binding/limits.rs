@@ -15,9 +15,9 @@ pub const END_SECONDS: u64 = 1;
 /// Keys that one call of a listing returns.
 pub(crate) const PAGE: usize = 512;
 
-/// Object ids that one call of a listing returns. The engine of DAOS 2.8 takes longer for a call with more room, whatever
-/// the number of objects: on a busy machine, a call with room for 9 ids took 0.4 to 3.5 s, and one for 1000 ids 10 s for
-/// 20 objects, so that larger pages reach the time-out.
+/// Object ids that one call of a listing returns. The engine of DAOS 2.8 takes longer for a call with more room,
+/// whatever the number of objects: on a busy machine, a call with room for 9 ids took 0.4 to 3.5 s, and one for 1000
+/// ids 10 s for 20 objects, so that larger pages reach the time-out.
 pub(crate) const OIDS_PAGE: usize = 16;
 
 /// Extents that one call of a listing returns. DAOS does not accept more in a call without a buffer for keys

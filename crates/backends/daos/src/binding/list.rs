@@ -98,6 +98,7 @@ impl Drop for Table {
     }
 }
 
+/// A handle that a call sets, and the container that it needs.
 type Number = (RawHandle, Arc<ContainerHandle>);
 
 #[cold]
@@ -109,7 +110,8 @@ fn listing_too_long_error(what: &str, most: usize) -> Error {
 }
 
 impl Object {
-    /// Keys of the object: its dkeys, or the akeys of `dkey`. All of them, or only the first page if `first`.
+    /// Keys of the object: its dkeys, or the akeys of `dkey`. All of them, or only the first page if `first`. If a key
+    /// is longer than the buffer, the page is read again with a longer one.
     ///
     /// # Errors
     /// `Overflow` if they take more than `most` bytes; errors of DAOS.
@@ -144,7 +146,8 @@ impl Object {
         Ok(all)
     }
 
-    /// Lists a page of dkeys or akeys. DAOS's code is returned, because one of them asks for more room.
+    /// Lists a page of dkeys, or of the akeys of `dkey`, after `anchor`, into a buffer of `room` bytes. DAOS's code is
+    /// returned, because one of them asks for more room.
     async fn key_page(
         &self,
         tx: Option<&Tx>,
@@ -185,7 +188,7 @@ impl Object {
             .await
     }
 
-    /// The extents of an array: all of them, or only some if `first`.
+    /// The extents of an array, sorted: all of them, or only the first page if `first`.
     ///
     /// # Errors
     /// `Overflow` if they take more than `most` bytes; errors of DAOS.
@@ -239,7 +242,7 @@ impl Object {
         Ok(false)
     }
 
-    /// Lists a page of the extents of an akey.
+    /// Lists a page of the extents of an akey after `anchor`.
     async fn extent_page(
         &self,
         tx: Option<&Tx>,

@@ -134,6 +134,7 @@ struct Updating {
 unsafe impl Send for Updating {}
 
 impl Updating {
+    /// The C form of an update. A punch of records has no data.
     fn new(object: &Object, tx: Option<&Tx>, dkey: &[u8], updates: Vec<AkeyUpdate>) -> Self {
         let recxs = updates
             .iter()
@@ -194,6 +195,7 @@ struct Punching {
 unsafe impl Send for Punching {}
 
 impl Punching {
+    /// The C form of a punch.
     fn new(object: &Object, tx: Option<&Tx>, dkey: &[u8], akeys: Vec<Vec<u8>>) -> Self {
         let (dkey, _keep) = (dkey.to_vec(), (object.clone(), tx.cloned()));
         let mut it = Self { dkey, akeys, key: RawIov::NULL, iovs: Vec::new(), _keep };

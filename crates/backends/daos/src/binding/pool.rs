@@ -80,24 +80,28 @@ pub(crate) fn flag(mode: OpenMode) -> c_uint {
     }
 }
 
+/// Arguments of connecting to a pool.
 struct Connecting {
     name: CString,
     system: Option<CString>,
     handle: RawHandle,
 }
 
+/// Arguments of a query.
 struct Query {
     info: RawPoolInfo,
     asked: Asked,
     _pool: Arc<Connection>,
 }
 
+/// Arguments of listing containers.
 struct Listing<T> {
     entries: Vec<T>,
     count: u64,
     _pool: Arc<Connection>,
 }
 
+/// Arguments of creating a container.
 struct Creating {
     setting: Setting,
     uuid: [u8; 16],
@@ -105,7 +109,8 @@ struct Creating {
 }
 
 impl Pool {
-    /// Connects to a pool by its label or UUID. `seconds` is the time that each operation may take.
+    /// Connects to a pool by its label or UUID. `system` is the name of its DAOS system; `None` for the usual one.
+    /// `seconds` is the time that each operation may take.
     ///
     /// # Errors
     /// `NotSupported` if libdaos is not there; `NotFound` if the pool is not; `NoPermission`; `TimedOut`; `Busy` if
@@ -186,8 +191,8 @@ impl Pool {
         Ok(names.iter().map(|named| listed(named, about(named))).collect())
     }
 
-    /// A list that `fill` fills. Its arguments are a handle, the capacity, the entries and an event, which live until
-    /// the call is done.
+    /// A list that `fill` fills; it is repeated with more room if the list is longer. Its arguments are a handle, the
+    /// capacity, the entries and an event, which live until the call is done.
     async fn list<T: Copy + Send + 'static>(
         &self,
         empty: T,
@@ -254,7 +259,7 @@ impl Pool {
     }
 }
 
-/// Converts a listed container.
+/// Converts a listed container. Without `about`, its handles and the epoch of its last change are 0.
 fn listed(named: &RawNamed, about: Option<&RawListed>) -> Listed {
     let RawContainerInfo { handles, changed, .. } = about.map(|it| it.info).unwrap_or_default();
     let len = named.label.iter().position(|byte| *byte == 0).unwrap_or(named.label.len());

@@ -78,6 +78,7 @@ impl Setting {
         self.add(ROOTS, RawValue { text });
     }
 
+    /// Adds a property with a value.
     fn add(&mut self, kind: u32, value: RawValue) {
         self.entries.push(RawProperty { kind, flags: 0, reserved: 0, value });
     }
@@ -107,6 +108,7 @@ impl Drop for Asked {
 }
 
 impl Asked {
+    /// A list that requests properties of these kinds.
     fn new(functions: &'static Functions, kinds: &[u32]) -> Result<Self> {
         // SAFETY: the call takes a number.
         let raw = unsafe { (functions.daos_prop_alloc)(kinds.len() as u32) };
@@ -132,7 +134,7 @@ impl Asked {
         Self::new(functions, &[LABEL, CHECKSUM, LAYOUT_TYPE, ROOTS, ALLOCATED])
     }
 
-    /// Value of an entry of a list of properties.
+    /// Value of a property; `None` if the list does not have it.
     fn value(&self, kind: u32) -> Option<RawValue> {
         // SAFETY: the list is valid, and its entries are as many as it says.
         let entries = unsafe {
@@ -142,6 +144,7 @@ impl Asked {
         entries.iter().find(|entry| entry.kind == kind).map(|entry| entry.value)
     }
 
+    /// The value of a property that is a number; 0 if it is missing.
     pub(crate) fn number(&self, kind: u32) -> u64 {
         // SAFETY: all callers request properties whose values are numbers.
         self.value(kind).map_or(0, |value| unsafe { value.number })

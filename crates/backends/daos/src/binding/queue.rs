@@ -13,6 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 #[repr(C)]
 pub(crate) struct Operation<T> {
     event: RawEvent,
+    /// Ends this operation; it knows the type of `owned`.
     finish: unsafe fn(Ev, &Functions),
     owned: T,
     answer: Arc<Answer<T>>,
@@ -21,8 +22,8 @@ pub(crate) struct Operation<T> {
 }
 
 impl<T> Operation<T> {
-    /// A call that libdaos has not begun. It keeps what its arguments point to, and its place among the calls, until it
-    /// is done.
+    /// A call that libdaos has not begun. Until it is done, it keeps the data that its arguments point to, and its
+    /// permits.
     pub(crate) fn new(
         owned: T,
         answer: &Arc<Answer<T>>,
@@ -76,6 +77,7 @@ pub(crate) unsafe fn finish_any(event: Ev, functions: &Functions) {
 /// The answer of an operation, once it has arrived.
 pub(crate) struct Answer<T>(Mutex<Arrival<T>>);
 
+/// The outcome of an operation, and the task that waits for it.
 struct Arrival<T> {
     outcome: Option<(c_int, T)>,
     waker: Option<Waker>,
@@ -131,10 +133,12 @@ impl Alarm {
         self.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// True once it has expired.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
 
+    /// Has this task woken when it expires.
     pub(crate) fn register(&self, waker: &Waker) {
         *self.waker() = Some(waker.clone());
     }
@@ -155,6 +159,8 @@ mod tests {
     use std::pin::pin;
     use std::task::Context;
 
+    /// The answer of an operation counts although the alarm has expired before the task continues. The second wait
+    /// finds the alarm only, since the first one took the answer.
     #[test]
     fn an_answer_wins_over_a_later_alarm() {
         let (answer, alarm) = (Answer::default(), Alarm::default());

@@ -110,6 +110,7 @@ impl Initialisation {
         }
     }
 
+    /// True if it has ended with an error.
     fn has_failed(&self) -> bool {
         locked(&self.outcome).as_ref().is_some_and(Result::is_err)
     }

@@ -31,14 +31,18 @@ const END: Duration = Duration::from_secs(END_SECONDS);
 /// The system of this process, once it is started.
 static STARTED: OnceLock<&'static System> = OnceLock::new();
 
+/// The system of a process.
 pub(crate) struct System {
     pub(crate) functions: &'static Functions,
     pub(crate) queue: RawHandle,
+    /// Permits for operations in progress.
     pub(crate) operations: Arc<Semaphore>,
+    /// Permits for the bytes of their buffers, in units of [`UNIT`].
     pub(crate) bytes: Arc<Semaphore>,
     /// Connections to pools that are open.
     pub(crate) connections: AtomicUsize,
     work: Mutex<Work>,
+    /// Notified when `work` changes.
     changed: Condvar,
 }
 
@@ -46,6 +50,7 @@ pub(crate) struct System {
 #[derive(Default)]
 struct Work {
     phase: Phase,
+    /// Number of calls in progress.
     under_way: usize,
     /// Alarms, in the order of their times, except that connections with different time-outs may be out of order.
     alarms: VecDeque<(Instant, Weak<Alarm>)>,
@@ -120,13 +125,14 @@ impl System {
         runs
     }
 
+    /// Counts `count` calls as ended.
     pub(crate) fn ends(&self, count: usize) {
         let mut work = self.work();
         work.under_way = work.under_way.saturating_sub(count);
     }
 
-    /// Wakes tasks whose alarms have expired, then sleeps while no call is in progress; false at the end of the
-    /// process.
+    /// Wakes tasks whose alarms have expired, then sleeps while no call is in progress. False if the thread is to end,
+    /// because the process ends.
     fn wait_for_work(&self) -> bool {
         self.ring();
         let mut work = self.work();
@@ -211,6 +217,7 @@ impl Work {
         due
     }
 
+    /// True if an alarm has expired.
     fn has_due(&self) -> bool {
         self.next_alarm().is_some_and(|time| time.is_zero())
     }

@@ -51,7 +51,8 @@ impl Container {
         })
     }
 
-    /// Opens a transaction by `open`, a function of libdaos.
+    /// Opens a transaction by `open`, a function of libdaos. Its arguments are the functions, the handle of the
+    /// container, and the handle to set. `doing` describes it in errors.
     fn open_tx(
         &self,
         doing: &str,

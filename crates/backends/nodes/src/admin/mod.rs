@@ -146,7 +146,7 @@ fn list(connection: Connection) -> Answer<Vec<ContainerInfo>> {
     })
 }
 
-/// Sends one request over a connection, and converts its reply with `read`.
+/// Sends one request over a connection. `read` takes the result from the reply; `None` if the reply does not fit.
 fn ask_once<T: Send + 'static>(
     connection: Connection,
     request: PoolRequest<'static>,
@@ -155,7 +155,8 @@ fn ask_once<T: Send + 'static>(
     Box::pin(async move { ask(&connection, Request::Pool(request), None, read).await })
 }
 
-/// Maintains the pool of a node. A repair ends the connection; its result is then queried over another one.
+/// Maintains the pool of a node, and waits for the end. A repair ends the connection; its result is then queried over
+/// another one. A node that has begun may be away for up to [`REFUSALS_MAX`] queries.
 async fn maintain(node: &Node, tcp: Tcp, secret: &Secret, what: Maintenance) -> Result<Maintained> {
     let number = u64::from_le_bytes(esker_os::random_bytes()?);
     let (mut begun, mut refusals) = (false, 0);
@@ -185,7 +186,7 @@ fn is_away(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::TimedOut | ErrorKind::Canceled)
 }
 
-/// Connects to one node and asks it. Fails if there is no answer within `timeout`.
+/// Connects to one node, and lets `ask` send requests. Fails if there is no answer within `timeout`.
 pub(crate) async fn ask_node<T>(
     node: &Node,
     tcp: Tcp,

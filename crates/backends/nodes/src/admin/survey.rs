@@ -39,7 +39,7 @@ impl Survey {
         has.iter().filter(|uuid| !is_known(uuid)).copied().collect()
     }
 
-    /// Nodes that do not have a container.
+    /// Nodes that do not have a container, including those that did not answer.
     #[must_use]
     pub fn nodes_without(&self, container: Uuid) -> Vec<usize> {
         let lacks =
@@ -127,7 +127,7 @@ impl Map {
         ask_node(node, self.tcp(), &self.secret, Duration::MAX, remove).await
     }
 
-    /// Removes containers from a node, within a tokio runtime.
+    /// Removes containers from a node, open ones too, within a tokio runtime.
     ///
     /// # Errors
     /// The errors of destroying a container.

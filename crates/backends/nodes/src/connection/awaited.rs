@@ -16,9 +16,13 @@ use tokio::time::Instant;
 /// A reply that a caller waits for. The caller receives it on its own thread if it can. Otherwise, the task of the
 /// connection does. If the caller drops this, nobody waits for the reply any more.
 pub(super) struct AwaitedReply<'c, 'd> {
+    /// Number of the call.
     number: u64,
+    /// Receives the reply once it is complete.
     reply: Receiver<Result<Received>>,
+    /// All calls of the connection that wait for a reply.
     waiting: &'c Waiting,
+    /// The side of the connection that receives.
     receiving: &'c Arc<Receiving>,
     /// Memory of the caller for the data of the reply.
     into: &'c mut Destination<'d>,

@@ -44,13 +44,18 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A connection to an engine.
 pub struct Connection {
+    /// Name of the node, for errors.
     name: String,
     sending: Arc<Sending>,
     receiving: Arc<Receiving>,
     spare: Spare,
+    /// True if data is copied before it is sent.
     copies_data: AtomicBool,
+    /// Permits for requests in progress.
     turns: Semaphore,
+    /// Calls that wait for their reply.
     waiting: Arc<Waiting>,
+    /// Number of the next call.
     last_call: AtomicU64,
 }
 
@@ -201,8 +206,8 @@ impl Connection {
         Ok((response, found.rest))
     }
 
-    /// Sends a request whose data may be sent without a copy. If the data of the reply fills `into`, it may be received
-    /// there.
+    /// Sends a request whose data may be sent without a copy, and waits for its reply, which has at most `room` bytes
+    /// of data. If that data fills `into`, it may be received there.
     pub(crate) async fn call_with(
         &self,
         request: &Request<'_>,
@@ -219,12 +224,12 @@ impl Connection {
         Ok((decode(&frame.message)?, Found { in_place, rest: frame.bulk }))
     }
 
-    /// True if no reply will come any more.
+    /// True if the connection has ended: no reply will come any more.
     pub(crate) fn is_over(&self) -> bool {
         self.waiting.over().is_some()
     }
 
-    /// Waits until no reply will come any more. The future does not keep the connection open.
+    /// Waits until the connection has ended. The future does not keep the connection open.
     pub(crate) fn until_over(&self) -> impl Future<Output = ()> + Send + 'static {
         self.waiting.until_over()
     }
@@ -324,7 +329,7 @@ impl Drop for Connection {
     }
 }
 
-/// Checks that the data of a reply fits a frame.
+/// Checks that `room` bytes, the most that a reply may have, fit a frame.
 fn checked_room(room: u64) -> Result<u32> {
     u32::try_from(room).ok().filter(|room| *room as usize <= BULK_MAX).ok_or_else(|| {
         let message = format!(

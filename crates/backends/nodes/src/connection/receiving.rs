@@ -30,12 +30,14 @@ const SLEEP_FOR: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// The receiving side of a connection.
 pub(crate) struct Receiving {
+    /// Receives the replies; `None` once the connection has ended.
     work: Mutex<Option<Box<dyn Receive>>>,
     /// The connection has ended.
     is_over: AtomicBool,
     /// The socket of replies, if threads may poll it. They poll the work with [`POLLING`], which does not prevent the
     /// task from continuing it.
     socket: Option<Arc<OwnedFd>>,
+    /// Number of threads that poll.
     pollers: AtomicUsize,
     /// One of the polling threads sleeps at the socket. With more, each reply would wake all of them.
     has_sleeper: AtomicBool,
@@ -43,14 +45,17 @@ pub(crate) struct Receiving {
     is_attended: AtomicBool,
     /// The last poll stopped while more had arrived, perhaps in memory: the socket does not signal that.
     has_rest: Arc<AtomicBool>,
+    /// Success rate of polling threads.
     hits: Hits,
+    /// Wakes the task.
     wake: Notify,
     /// True if a caller waits for a reply.
     is_awaited: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Receiving {
-    /// Receives by `work`, whose thread may be any that waits for a reply.
+    /// Receives by `work`, on the task or on any thread that waits for a reply. `work` sets `has_rest` if it leaves
+    /// something that has arrived. `is_awaited` is true if a caller waits for a reply.
     pub(crate) fn new(
         work: impl Receive + 'static,
         socket: Option<Arc<OwnedFd>>,
@@ -83,7 +88,8 @@ impl Receiving {
         }
     }
 
-    /// Ensures that a reply is received, by this thread or by the task.
+    /// Ensures that a reply is received: by this thread if `by_thread` is set and it can poll the connection, otherwise
+    /// by the task.
     pub(crate) fn expect(self: &Arc<Self>, by_thread: bool) {
         if !(by_thread && self.socket.is_some() && spin_on(self)) {
             self.attend();
@@ -119,7 +125,8 @@ impl Receiving {
         }
     }
 
-    /// Receives on this thread, which must not wait. The task does not receive any more until it is attended.
+    /// Receives on this thread, which must not wait. The task does not receive any more until it is attended. At the
+    /// end of the connection, the task is woken once more, so that it ends.
     fn poll_here(&self, caller: Option<Caller<'_, '_>>) {
         self.is_attended.swap(false, Ordering::AcqRel);
         if self.poll_work(&mut Context::from_waker(&POLLING), caller).is_ready() {
@@ -142,6 +149,7 @@ impl Receiving {
 }
 
 impl Polled for Receiving {
+    /// Counts a thread that polls.
     fn begin(&self) {
         self.pollers.fetch_add(1, Ordering::AcqRel);
     }
@@ -158,6 +166,8 @@ impl Polled for Receiving {
         self.hits.note(spun);
     }
 
+    /// Sleeps until the socket or `wake_up` is readable, for at most [`SLEEP_FOR`]. True if the thread is to poll
+    /// again. False if the connection has ended, or another thread sleeps at the socket.
     fn sleep(&self, wake_up: BorrowedFd<'_>) -> bool {
         let Some(socket) = self.open_socket() else { return false };
         if self.has_rest.load(Ordering::Acquire) {
@@ -173,6 +183,7 @@ impl Polled for Receiving {
         true
     }
 
+    /// Ends the polling of a thread. The last one leaves the connection to the task if a caller waits for a reply.
     fn end(&self) {
         if self.pollers.fetch_sub(1, Ordering::AcqRel) > 1 {
             // Another thread may sleep at the socket already.
@@ -195,7 +206,7 @@ mod tests {
     use esker_os::executor::block_on;
     use std::os::unix::net::UnixStream;
 
-    /// Replies whose polls are those of a function.
+    /// A connection on which a function stands for the receipt of replies.
     struct Polls<F>(F);
 
     impl<F: FnMut() -> Poll<()> + Send> Receive for Polls<F> {
@@ -204,6 +215,7 @@ mod tests {
         }
     }
 
+    /// Once a poll finds the connection closed, threads have no socket to sleep at, and the task ends.
     #[test]
     fn threads_do_not_sleep_at_a_closed_connection() {
         let (ours, theirs) = UnixStream::pair().expect("two sockets");
@@ -218,7 +230,8 @@ mod tests {
         block_on(receiving.run());
     }
 
-    /// A thread that sleeps at the socket does not notice replies that another thread has received already.
+    /// Two threads poll, and one of them ends while more replies may have arrived. It wakes the task for them: the
+    /// other thread may sleep at the socket, and does not notice replies that were received already.
     #[test]
     fn the_rest_of_many_replies_is_left_to_the_task() {
         let (ours, _theirs) = UnixStream::pair().expect("two sockets");

@@ -37,7 +37,7 @@ impl<R: AsyncRead + Unpin> Replies<R> {
         Self { from, waiting, name, has_rest, announced: None }
     }
 
-    /// Receives one reply. An error ends the connection.
+    /// Receives one reply, into the memory of `caller` if it is for that caller. An error ends the connection.
     fn poll_one(
         &mut self,
         context: &mut Context<'_>,
@@ -130,6 +130,7 @@ impl<R: AsyncRead + Unpin> Replies<R> {
 }
 
 impl<R: AsyncRead + Unpin + Send> Receive for Replies<R> {
+    /// Receives at most [`REPLIES_AT_ONCE`] replies. If more may have arrived then, has the waker called at once.
     fn poll_replies(
         &mut self,
         context: &mut Context<'_>,
@@ -160,6 +161,7 @@ mod tests {
     use tokio::io::ReadBuf;
     use tokio::time::Instant;
 
+    /// The bytes of frames as an engine sends them.
     fn bytes_of(frames: &[Frame]) -> Vec<u8> {
         let mut bytes = Vec::new();
         esker_os::executor::block_on(async {
@@ -172,11 +174,13 @@ mod tests {
         bytes
     }
 
+    /// A reply to a call, with this data.
     fn reply(call: u64, bulk: Vec<u8>) -> Frame {
         let message = Bytes::from_static(b"message");
         Frame { kind: Kind::Reply, call, room: 0, message, bulk: bulk.into() }
     }
 
+    /// A deadline that no test reaches.
     fn deadline() -> Instant {
         Instant::now() + REQUEST_TIMEOUT
     }
@@ -202,7 +206,7 @@ mod tests {
         assert!(calls.into_iter().all(|mut call| matches!(call.try_recv(), Ok(Ok(_)))));
     }
 
-    /// A connection on which `bytes` arrive in pieces.
+    /// A connection on which `bytes` arrive in pieces of random length. Every third poll on average finds nothing.
     struct Pieces {
         bytes: Vec<u8>,
         at: usize,
@@ -226,8 +230,8 @@ mod tests {
         }
     }
 
-    /// Receives `data` as the reply to a caller that comes for it three times in four. Returns the number of bytes that
-    /// it received itself.
+    /// Receives `data` as the reply to call 0, three polls in four with the memory of its caller. Returns how many
+    /// bytes came directly to that memory; the others are in the frame.
     fn receive(data: &[u8], random: &mut Random) -> usize {
         let bytes = bytes_of(&[reply(0, data.to_vec()), reply(1, Vec::new())]);
         let from = Pieces { bytes, at: 0, random: Random::new(random.draw(), 0) };
@@ -252,6 +256,8 @@ mod tests {
         in_place
     }
 
+    /// Data are complete whether the caller's memory received all of them, a part or nothing. The first two cases both
+    /// occur.
     #[test]
     fn data_arrives_whole_whether_its_caller_comes_or_not() {
         let mut random = Random::new(seed(), 0);

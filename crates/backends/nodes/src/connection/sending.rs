@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 
 /// Data of a request.
 pub(crate) enum Data<'d> {
+    /// Data that the request owns.
     Owned(Bulk),
     /// The caller's data, with its checksum.
     Borrowed(Borrowed<'d>, u32),
@@ -32,10 +33,13 @@ impl Default for Data<'_> {
 
 /// The sending side of a connection, for many callers.
 pub(crate) struct Sending {
+    /// Requests that callers have added.
     queue: Mutex<Queue>,
+    /// The connection, for the thread or task that sends.
     writer: Mutex<Writer>,
-    /// The socket that a thread with long data waits for, and for how long.
+    /// The socket at which a thread with long data waits for room, if there is one.
     socket: Option<Arc<OwnedFd>>,
+    /// Longest wait of that thread.
     room_timeout: Timespec,
     /// A thread has the writer, perhaps for long. It wakes the task at the end.
     has_long: AtomicBool,
@@ -52,11 +56,14 @@ const ROOM_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 /// Requests that the writer has not got yet.
 struct Queue {
     outbox: Outbox,
+    /// True once the connection is to end.
     closed: bool,
 }
 
+/// The connection, and the requests on their way to it.
 struct Writer {
     to: Box<dyn AsyncWrite + Send + Unpin>,
+    /// Requests that were taken from the queue.
     outbox: Outbox,
     /// The task waits until it can send more. No thread may send meanwhile: the connection wakes only the last one that
     /// tried.
@@ -73,6 +80,7 @@ enum Sent {
     All,
 }
 
+/// True if everything was sent, without an error.
 fn is_sent(polled: Poll<Result<()>>) -> bool {
     matches!(polled, Poll::Ready(Ok(())))
 }
@@ -228,7 +236,8 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends what is queued. Returns earlier if a long request is queued: a task sends that.
+    /// Sends what is queued. Returns at once while a thread sends a long request: that thread wakes the task at its
+    /// end.
     async fn send_all(&self) -> Result<()> {
         poll_fn(|context| {
             if self.has_long.load(Ordering::Acquire) {
@@ -291,7 +300,7 @@ mod tests {
     /// More than the network takes at once.
     const LONG: usize = 64 << 20;
 
-    /// A connection whose engine receives what `engine` reads. The runtime does nothing unless it is used.
+    /// Both ends of a connection. The runtime of the client does nothing until a test uses it.
     struct Ends {
         runtime: Runtime,
         sending: Arc<Sending>,
@@ -300,6 +309,7 @@ mod tests {
     }
 
     impl Ends {
+        /// A connection whose thread waits up to `room_timeout` for room in the network.
         fn new(room_timeout: Timespec) -> Self {
             let runtime = Builder::new_current_thread().enable_io().build().expect("a runtime");
             let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -312,6 +322,7 @@ mod tests {
             Self { runtime, sending: Arc::new(sending), engine, _reading: reading }
         }
 
+        /// Sends a request with this data, borrowed.
         fn send(&self, data: &[u8]) {
             let (data, spare) = (Borrowed::new(vec![data]), Spare::default());
             let (head, data) = ((Kind::Request, 1, 0), Data::Borrowed(data, 0));
@@ -324,6 +335,7 @@ mod tests {
         }
     }
 
+    /// Starts a thread that returns all bytes which arrive at the engine until the connection is closed.
     fn receive(mut engine: std::net::TcpStream) -> std::thread::JoinHandle<Vec<u8>> {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -347,13 +359,13 @@ mod tests {
         assert!(received[end - LONG..end] == data, "the data is before the goodbye");
     }
 
-    /// A connection that looks, at each write, whether the task of `sending` would wait for the thread that writes.
-    struct Looking {
+    /// A connection that checks, at each write, whether the task of `sending` would wait for the thread that writes.
+    struct Checking {
         sending: Arc<OnceLock<Weak<Sending>>>,
         task_waits: Arc<AtomicBool>,
     }
 
-    impl AsyncWrite for Looking {
+    impl AsyncWrite for Checking {
         fn poll_write(
             self: Pin<&mut Self>,
             _: &mut Context<'_>,
@@ -375,10 +387,11 @@ mod tests {
         }
     }
 
+    /// While a thread sends long data, it has told the task so, which therefore does not wait for the lock.
     #[test]
     fn task_does_not_wait_for_a_thread_that_sends_long_data() {
         let (known, task_waits) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
-        let to = Looking { sending: Arc::clone(&known), task_waits: Arc::clone(&task_waits) };
+        let to = Checking { sending: Arc::clone(&known), task_waits: Arc::clone(&task_waits) };
         let sending = Arc::new(Sending::new(Sender::new(to), None));
         known.set(Arc::downgrade(&sending)).expect("once");
         let (data, spare) = (vec![7; 1 << 20], Spare::default());
@@ -388,6 +401,8 @@ mod tests {
         assert!(!sending.has_long.load(Ordering::Relaxed));
     }
 
+    /// A thread gives up waiting for the engine after [`ROOM_TIMEOUT`]. The rest is copied for the task, so the caller
+    /// may change its data at once.
     #[test]
     fn engine_that_receives_nothing_leaves_the_data_to_the_task() {
         let ends = Ends::new(ROOM_TIMEOUT);

@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 /// Waker of polls that do not wait. It must be unique: comparing those of [`Waker::noop`] is unreliable.
 pub(crate) static POLLING: LazyLock<Waker> = LazyLock::new(|| Waker::from(Arc::new(NoWake)));
 
+/// Does nothing when it is woken.
 struct NoWake;
 
 impl Wake for NoWake {
@@ -88,6 +89,7 @@ fn receive_arrived(socket: BorrowedFd<'_>, buffer: &mut ReadBuf<'_>) -> io::Resu
     Ok(())
 }
 
+/// Adds the guard that closes the socket in children made by fork.
 fn closed_in_children(socket: OwnedFd) -> (OwnedFd, ClosedInChildren) {
     let closed = ClosedInChildren::new(socket.as_fd());
     (socket, closed)
@@ -214,6 +216,7 @@ mod tests {
     use std::net::TcpListener;
     use tokio::runtime::Builder;
 
+    /// Reads at most 16 bytes, once. Pending if none have arrived.
     fn read(reading: &mut Reading, waker: &Waker) -> Poll<Vec<u8>> {
         let mut bytes = [0; 16];
         let mut buffer = ReadBuf::new(&mut bytes);
@@ -224,6 +227,7 @@ mod tests {
         })
     }
 
+    /// Only a task registers the socket at its runtime. A poll of a thread ends the registration.
     #[test]
     fn thread_without_a_runtime_polls_without_registering() {
         let runtime = Builder::new_current_thread().enable_io().build().expect("a runtime");

@@ -15,6 +15,7 @@ pub(super) struct Waiting(Mutex<Calls>);
 
 #[derive(Default)]
 struct Calls {
+    /// The calls that wait for a reply.
     by_number: HashMap<u64, Call>,
     /// Error of the connection, once no reply will come any more.
     over: Option<Error>,
@@ -64,6 +65,7 @@ impl Waiting {
         Ok(receiver)
     }
 
+    /// Removes a call and returns it; `None` if it does not wait any more.
     pub(super) fn take(&self, number: u64) -> Option<Call> {
         self.calls().by_number.remove(&number)
     }

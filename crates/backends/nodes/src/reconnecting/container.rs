@@ -27,10 +27,12 @@ const LEASES_AT_ONCE: usize = 1024;
 /// A container on another node. It is opened there at its first use.
 pub(crate) struct ReconnectingContainer(Arc<Inner>);
 
+/// The state of a container, which the task that takes leases again shares.
 pub(crate) struct Inner {
     peer: Arc<ReconnectingPool>,
     info: ContainerInfo,
     mode: OpenMode,
+    /// The container as this process has it open. A forked child opens it again.
     opened: PerProcess<Opened>,
 }
 
@@ -93,8 +95,8 @@ impl Inner {
         self.opened.get_or_make(|| Ok(Opened::default()))
     }
 
-    /// The container as it is open on the connection `remote`. After a reconnection it is opened there once more,
-    /// because the engine forgot the old connection's handles.
+    /// The container as it is open on the connection `remote`. On a new connection it is opened once more, because the
+    /// engine forgot the old connection's handles. Leases are then taken again, and count as lost.
     async fn on(self: &Arc<Self>, remote: &Arc<RemotePool>) -> Result<Arc<dyn OpenContainer>> {
         let opened = self.opened()?;
         let mut current = opened.current.lock().await;
@@ -157,7 +159,8 @@ impl Inner {
     }
 }
 
-/// Connects again, and takes the leases again, as long as there are any.
+/// Connects again, and takes the leases again, as long as there are any. The loss is counted first, so that callers
+/// check their objects even if this takes long.
 async fn take_leases_again(inner: Weak<Inner>) {
     let mut is_counted = false;
     while let Some(inner) = inner.upgrade() {
@@ -230,6 +233,7 @@ impl ReconnectingContainer {
     }
 
     /// Ends leases on the connection that has them. They end with it: the next connection does not take them again.
+    /// True for each that was the last one of an object that is to be removed.
     async fn end_leases(&self, oids: &[ObjectId]) -> Result<Vec<bool>> {
         let (current, held) = {
             let opened = self.opened()?;
@@ -307,6 +311,7 @@ impl OpenContainer for ReconnectingContainer {
         within!(self, container => container.next_oid().await)
     }
 
+    /// Gives the change an id, so that the engine applies it once even if it is sent again.
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
         Reply::Pending(Box::pin(async move {
             let slot = self.peer.slots()?.take().await;
@@ -404,6 +409,7 @@ impl OpenContainer for ReconnectingContainer {
         within!(self, container => container.list_snapshots().await)
     }
 
+    /// If a repeated request finds no snapshot, the first one has destroyed it, and its reply was lost.
     fn destroy_snapshot(&self, epoch: Epoch) -> Reply<'_, ()> {
         within!(self, container, attempts => match container.destroy_snapshot(epoch).await {
             Err(error) if error.kind() == ErrorKind::NotFound && attempts.may_be_done() => Ok(()),
@@ -437,6 +443,8 @@ impl OpenContainer for ReconnectingContainer {
         within!(self, container => container.unlink_on_last_close(oid).await)
     }
 
+    /// If a repeated request finds other content, the first one may have removed the dkey: the result is then
+    /// uncertain.
     fn take<'a>(&'a self, take: Take<'a>) -> Reply<'a, Option<Taken>> {
         within!(self, container, attempts => match container.take(take).await {
             Ok(None) if attempts.may_be_done() => Err(uncertain_take_error()),
@@ -444,6 +452,8 @@ impl OpenContainer for ReconnectingContainer {
         })
     }
 
+    /// As [`Self::take`]. If a repeated request fails because its reads have changed, the dkey shows whether the first
+    /// one removed it.
     fn take_with_array<'a>(
         &'a self,
         take: Take<'a>,
@@ -470,8 +480,8 @@ impl OpenContainer for ReconnectingContainer {
     }
 }
 
-/// The error of a removal whose reads have changed, and whose first attempt had no reply: `refused` if the dkey is still
-/// there, so that no attempt has removed it.
+/// The error of a removal whose reads have changed, and whose first attempt had no reply: `refused` if the dkey is
+/// still there, so that no attempt has removed it.
 async fn refused_take_error(
     container: &dyn OpenContainer,
     take: Take<'_>,

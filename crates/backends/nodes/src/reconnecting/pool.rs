@@ -41,6 +41,7 @@ pub(crate) struct ReconnectingPool {
 /// The connection of this process.
 struct PeerConnection {
     slots: Slots,
+    /// The last connection; `None` before the first one, and after a failure to connect.
     current: Mutex<Option<Arc<RemotePool>>>,
     /// Held by the operation that connects. The time and error of the last failure.
     connecting: tokio::sync::Mutex<Option<(Instant, Error)>>,
@@ -56,6 +57,7 @@ impl PeerConnection {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The connection, if it is not known to be lost.
     fn usable(&self) -> Option<Arc<RemotePool>> {
         self.current().as_ref().filter(|remote| !remote.is_over()).cloned()
     }
@@ -99,7 +101,8 @@ impl ReconnectingPool {
         self.connection().map(|connection| &connection.slots)
     }
 
-    /// The pool over a connection that is not known to be lost.
+    /// The pool over a connection that is not known to be lost. After the loss of a connection, data is copied before
+    /// it is sent: a buffer that changed meanwhile may have been the reason.
     ///
     /// # Errors
     /// The error for which the node cannot be reached.
@@ -117,7 +120,8 @@ impl ReconnectingPool {
         {
             return Err(error.clone());
         }
-        // It stays there while this connects: if the caller gives up, the next one is as patient.
+        // The lost connection stays there while this connects. If the caller drops this future, the next caller waits
+        // as long for the node.
         let was_lost = connection.current().is_some();
         let reconnect_timeout = if was_lost { self.reconnect_timeout } else { Duration::ZERO };
         match self.connect(connection.slots.session(), reconnect_timeout).await {
@@ -224,7 +228,8 @@ impl Metadata for ReconnectingPool {
 }
 
 impl ReconnectingPool {
-    /// Finds a container that an attempt created whose reply was lost.
+    /// Finds the container with this UUID, which an attempt has created whose reply was lost. `Exists` if it is not
+    /// there: then another container has the label.
     async fn created(&self, uuid: Option<Uuid>) -> Result<ContainerInfo> {
         let all = self.list_containers().await?;
         let found = all.into_iter().find(|info| Some(info.uuid) == uuid);
@@ -241,6 +246,7 @@ impl Pool for ReconnectingPool {
         resent!(self, remote => remote.info().await)
     }
 
+    /// If a repeated request finds the container, the first one has created it, and its reply was lost.
     fn create_container<'a>(&'a self, new: &'a NewContainer<'a>) -> Reply<'a, ContainerInfo> {
         resent!(self, remote, attempts => match remote.create_container(new).await {
             Err(error) if error.kind() == ErrorKind::Exists && attempts.may_be_done() => {
@@ -258,6 +264,7 @@ impl Pool for ReconnectingPool {
         resent!(self, remote => remote.open_container(name, mode).await)
     }
 
+    /// If a repeated request finds no container, the first one has destroyed it, and its reply was lost.
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
         resent!(self, remote, attempts => match remote.destroy_container(name, force).await {
             Err(error) if error.kind() == ErrorKind::NotFound && attempts.may_be_done() => Ok(()),

@@ -11,15 +11,19 @@ pub const CHANGES_MAX: usize = 256;
 
 /// The slots of a session with one node.
 pub(crate) struct Slots {
+    /// Random number of this client.
     session: u64,
     free: Mutex<Free>,
+    /// Permits for changes in progress.
     turns: Semaphore,
 }
 
 /// Free slots, the lowest first, and the total number of slots.
 #[derive(Default)]
 struct Free {
+    /// Each with the sequence number of its next change.
     slots: BinaryHeap<Reverse<(u16, u64)>>,
+    /// Number of slots so far.
     made: u16,
 }
 

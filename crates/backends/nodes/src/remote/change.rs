@@ -23,6 +23,7 @@ struct Values<'d> {
     sum: Crc32c,
 }
 
+/// Memory from which the values are sent.
 enum Place<'d> {
     /// A copy. The checksum covers the bytes sent, even if the caller's buffer changes.
     Copied(Vec<u8>),
@@ -40,7 +41,7 @@ impl<'d> Values<'d> {
         data.len()
     }
 
-    /// Adds a buffer to the data of the request: it is copied if the data is short, otherwise borrowed.
+    /// Adds a buffer to the data of the request: copies or borrows it, as decided for the whole change.
     fn add_buffer(&mut self, buffer: &'d [u8]) {
         match &mut self.place {
             Place::Borrowed(buffers) => {
@@ -84,7 +85,8 @@ fn size_of(change: &Change<'_>) -> (u64, u64) {
     updates.map(size).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
 }
 
-/// Encodes a change. Its values are copied if `copied`, or if they are short.
+/// Encodes a change and the tokens of its reads. Its values are copied if `copied` is set, if they are short, or if
+/// they consist of many short buffers.
 pub(crate) fn encode<'a>(
     change: &Change<'a>,
     tokens: Option<&'a [Vec<u8>]>,

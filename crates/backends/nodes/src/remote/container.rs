@@ -30,7 +30,7 @@ impl RemoteContainer {
         ask(&self.connection, Request::Container(self.handle, request), None, read)
     }
 
-    /// Sends a change, to be applied at once or prepared for a commit.
+    /// Sends a change, to be applied at once or, with `commit`, prepared for that commit.
     async fn send_change(&self, change: Change<'_>, commit: Option<Commit>) -> Result<Epoch> {
         let tokens = change.tokens.map(|tokens| tokens.map(<[u8]>::to_vec));
         let (request, data) = change::encode(
@@ -94,6 +94,7 @@ impl RemoteContainer {
     }
 }
 
+/// The state to read, and whether tokens are wanted, as a request has them.
 fn at_of(at: ReadAt<'_>) -> At {
     At { view: at.view, tokens: at.tokens.is_some() }
 }

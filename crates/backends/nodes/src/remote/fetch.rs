@@ -82,6 +82,7 @@ struct Arrived<'f> {
     in_place: u64,
     /// Number of bytes that are assigned.
     at: u64,
+    /// The data that was not received in place.
     rest: &'f [u8],
 }
 
@@ -106,7 +107,8 @@ pub(crate) fn note(dkeys: &mut [DkeyFetch<'_, '_>], replies: Vec<AkeyReply>) {
     akeys.zip(replies).for_each(|(fetch, found)| fetch.reply.size = found.size);
 }
 
-/// Puts the reply for one akey, and its part of the data, into the buffers of the caller.
+/// Puts the reply for one akey, and its part of the data, into the buffers of the caller. `begin` is the offset of the
+/// akey's buffers among all buffers of the fetch.
 fn fill_akey(
     request: &FetchRequest<'_>,
     into: &mut FetchReply<'_>,

@@ -96,11 +96,13 @@ pub(crate) async fn exchange_data(
     }
 }
 
+/// Accepts a reply without a result. `None` if the reply is of another kind, which is an error.
 pub(crate) fn done_reply(reply: message::Reply) -> Option<()> {
     matches!(reply, message::Reply::Done).then_some(())
 }
 
-/// The value in a reply; the inner `None` means that there is none.
+/// The value in a reply; the inner `None` means that there is none. The outer `None` means that the reply is of another
+/// kind, which is an error.
 pub(crate) fn value(reply: message::Reply) -> Option<Option<Vec<u8>>> {
     match reply {
         message::Reply::Value(value) => Some(value),

@@ -26,6 +26,7 @@ impl AbsentPool {
         Self { name: name.to_owned(), targets }
     }
 
+    /// Fails with `DataLoss`.
     #[cold]
     fn lost<'a, T: 'a>(&self) -> Reply<'a, T> {
         let message = format!("it is stored on node {}, whose pool is lost", self.name);
@@ -74,6 +75,7 @@ impl Pool for AbsentPool {
         self.lost()
     }
 
+    /// Opens a container with a description that says nothing but its UUID.
     fn open_container<'a>(
         &'a self,
         name: ContainerRef<'a>,

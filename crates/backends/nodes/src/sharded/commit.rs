@@ -64,7 +64,7 @@ impl Share<'_> {
     }
 }
 
-/// Commits all shares, which are in the order of their nodes, or none.
+/// Commits all shares, which are in the order of their nodes, or none. Returns the epoch.
 pub(crate) async fn commit(
     shared: &Shared,
     parts: &[Box<dyn OpenContainer>],
@@ -91,7 +91,8 @@ pub(crate) async fn commit(
     Ok(epoch)
 }
 
-/// Prepares all nodes; returns the commit, and the latest of their clocks.
+/// Prepares all nodes; returns the commit, and the latest of their clocks. `coordinator` is the number of the first
+/// node.
 ///
 /// Several nodes prepare concurrently. If another commit blocks one, all prepare again, in ascending order: a commit
 /// may wait only if it has prepared nothing on a later node.
@@ -123,7 +124,8 @@ async fn prepare(
     }
 }
 
-/// Starts a commit under a new id, and prepares all nodes. If one refuses, all abort it.
+/// Starts a commit under a new id, and prepares all nodes: concurrently with `side_by_side`, otherwise one after the
+/// other. If one refuses, all abort it.
 async fn start(
     shared: &Shared,
     parts: &[Box<dyn OpenContainer>],
@@ -178,7 +180,7 @@ async fn prepare_in_order(
     Ok(latest)
 }
 
-/// Commits at the coordinator. If its reply is lost, queries the state of the commit.
+/// Commits at the coordinator. If its reply is lost, queries the state of the commit, which aborts an undecided one.
 async fn decide(coordinator: &Member, commit: Commit, epoch: Epoch) -> Result<()> {
     let pool = coordinator.pool();
     match pool.commit(commit, epoch).await {
@@ -220,6 +222,7 @@ fn uncertain_error(coordinator: &Member) -> Error {
     Error::new(ErrorKind::TxUncertain, message)
 }
 
+/// Aborts a commit on the nodes of these shares.
 async fn abort(shared: &Shared, shares: &[Share<'_>], commit: Commit) {
     // A node that misses this learns the decision from the next client that encounters its prepared data.
     on_all(shared, shares, |member| member.pool().abort(commit)).await;
@@ -238,7 +241,9 @@ async fn on_all<'a>(
 /// State of an operation that waits for commit decisions.
 #[derive(Default)]
 pub(crate) struct Doubt {
+    /// Begin of the wait; `None` before the first one.
     since: Option<Instant>,
+    /// Length of the last pause.
     pause: Duration,
     /// Error of the last query to a coordinator.
     failed: Option<Error>,
@@ -262,7 +267,8 @@ impl Doubt {
         shared.dial.pause(self.pause).await
     }
 
-    /// Queries the decisions about all commits that are prepared on `node`, and follows them.
+    /// Queries the decisions about all commits that are prepared on `node`, and follows them. With `decide`, undecided
+    /// commits are aborted. A coordinator that cannot be reached is noted, and its commits stay.
     pub(crate) async fn resolve(
         &mut self,
         shared: &Shared,

@@ -23,7 +23,9 @@ use std::time::Duration;
 /// An open container: on the catalog, and on every other node from its first use there.
 pub(crate) struct ShardedContainer {
     shared: Arc<Shared>,
+    /// The container on each node, by the node's number.
     parts: Vec<Box<dyn OpenContainer>>,
+    /// Numbers for object ids that this process has claimed.
     oids: ForkLock<Block>,
 }
 
@@ -32,7 +34,8 @@ fn is_resolved<T>(result: &Result<T>) -> bool {
     !matches!(result, Err(error) if error.kind() == ErrorKind::InDoubt)
 }
 
-/// Groups objects by the nodes to query about them, with their indexes.
+/// Groups objects by the nodes to query about them. For each node: the positions of its objects in `oids`, and the
+/// objects.
 fn by_nodes<N: IntoIterator<Item = usize>>(
     oids: &[ObjectId],
     nodes_of: impl Fn(ObjectId) -> N,
@@ -119,14 +122,17 @@ impl ShardedContainer {
         Ok(Self { shared: Arc::clone(shared), parts, oids: ForkLock::default() })
     }
 
+    /// The container on the first node, which has its names, metadata and snapshots.
     fn catalog(&self) -> &dyn OpenContainer {
         &*self.parts[0]
     }
 
+    /// True if this process works on the targets of the node directly.
     fn is_own(&self, node: usize) -> bool {
         matches!(self.shared.members[node].access, MemberAccess::Own(_))
     }
 
+    /// The number of the node that stores a dkey.
     fn index_of(&self, oid: ObjectId, dkey: &[u8]) -> usize {
         self.node_of(oid, dkey) as usize
     }
@@ -173,7 +179,7 @@ impl ShardedContainer {
         writes.iter().all(|write| self.only_node_of(write) == Some(node)).then_some(node)
     }
 
-    /// Splits a change into shares, in the order of their nodes.
+    /// Splits a change into shares, in the order of their nodes. `tokens` are those of its reads, by node.
     async fn shares<'a>(
         &self,
         all: &'a [Write<'a>],
@@ -200,8 +206,8 @@ impl ShardedContainer {
         Ok(nodes.into_iter().map(share).collect())
     }
 
-    /// Punches an object on several nodes. No node knows alone whether the object exists: that is read here, and tokens
-    /// ensure that it still holds at the commit.
+    /// Punches an object on several nodes. No node knows alone whether the object exists: that is read here, unless one
+    /// of the writes `before` it decides that. `tokens` ensure that it still holds at the commit.
     async fn punch_everywhere<'a>(
         &self,
         write: &Write<'a>,
@@ -341,7 +347,7 @@ impl ShardedContainer {
         side_by_side(tasks, SIDE_BY_SIDE).await.into_iter().collect()
     }
 
-    /// Runs `work` for each of `nodes` concurrently. Returns the results in the order of `nodes`, or the first error.
+    /// Runs `work` for each of `nodes` concurrently. Returns the results in the order of `nodes`, or an error.
     async fn on<'a, T: Send>(
         &'a self,
         nodes: impl IntoIterator<Item = usize>,
@@ -362,7 +368,7 @@ impl ShardedContainer {
         read_one!(self, node, part, at => part.query_key(oid, query, at))
     }
 
-    /// Queries several objects with one message to each node, which stores parts of many of them.
+    /// Queries several objects with one request to each node, which stores parts of many of them.
     async fn query_each(
         &self,
         oids: &[ObjectId],
@@ -434,15 +440,17 @@ impl ShardedContainer {
         if last.contains(&true) { Ok(last) } else { result.map(|()| last) }
     }
 
+    /// Takes leases on one node.
     fn leases_at<'a>(&'a self, node: usize, oids: &'a [ObjectId]) -> Reply<'a, ()> {
         one_node!(self, node, part => part.lease_each(oids))
     }
 
+    /// Ends leases on one node.
     fn ends_at<'a>(&'a self, node: usize, oids: &'a [ObjectId]) -> Reply<'a, Vec<bool>> {
         one_node!(self, node, part => part.release_each(oids))
     }
 
-    /// Removes arrays that no process uses, with one message to each of their nodes.
+    /// Removes arrays that no process uses, with one request to each of their nodes.
     async fn remove_each(&self, oids: &[ObjectId]) -> Result<Vec<Removal>> {
         let of_nodes = by_nodes(oids, |oid| [self.home_of(oid)]);
         let tasks = of_nodes.iter().map(|(node, (_, oids))| task(self.removals_at(*node, oids)));
@@ -470,6 +478,7 @@ impl ShardedContainer {
         resolved!(&self.shared, node, part.take_with_array(take, array, Some(&reads)).await)
     }
 
+    /// Removes arrays on one node.
     fn removals_at<'a>(&'a self, node: usize, oids: &'a [ObjectId]) -> Reply<'a, Vec<Removal>> {
         one_node!(self, node, part => part.remove_unused_each(oids))
     }
@@ -492,6 +501,7 @@ impl ShardedContainer {
         Ok(Some(all))
     }
 
+    /// Takes a lease on what was read from one node.
     fn lease_at<'a>(&'a self, node: usize, reads: &'a ReadTokens) -> Reply<'a, Option<ReadLease>> {
         one_node!(self, node, part => part.lease_reads(reads))
     }
@@ -606,7 +616,8 @@ impl ShardedContainer {
         commit(&self.shared, &self.parts, &shares).await
     }
 
-    /// Destroys a snapshot, on the catalog last: until then it is listed, and can be destroyed again.
+    /// Destroys a snapshot, on the catalog last: until then it is listed, and can be destroyed again. A node that does
+    /// not have it any more is not an error.
     async fn forget_snapshot(&self, epoch: Epoch) -> Result<()> {
         let elsewhere = self.on(1..self.parts.len(), |node| {
             Reply::Pending(Box::pin(async move {
@@ -693,6 +704,7 @@ impl OpenContainer for ShardedContainer {
         one_node!(self, 0, part => part.rename(label))
     }
 
+    /// On the node of the catalog, an allocation needs no request, so no block is claimed.
     fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
         if self.is_own(0) {
             return one_node!(self, 0, part => part.allocate_oids(count));
@@ -707,6 +719,8 @@ impl OpenContainer for ShardedContainer {
         one_node!(self, 0, part => part.next_oid())
     }
 
+    /// A change of one node is one request. If its writes may take effect one by one, another node gets several at a
+    /// time.
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
         let only = self.only_node(&change).filter(|_| change.id.is_none());
         match only.filter(|node| self.is_own(*node) || !change.one_by_one) {
@@ -715,6 +729,7 @@ impl OpenContainer for ShardedContainer {
         }
     }
 
+    /// A fetch of one dkey, or from this node, is one request. Other fetches are split over nodes and into batches.
     fn fetch<'a, 'f, 'b>(
         &'a self,
         oid: ObjectId,
@@ -872,6 +887,8 @@ impl OpenContainer for ShardedContainer {
         one_node!(self, self.index_of(take.oid, take.dkey), part => part.take(take))
     }
 
+    /// One request if the dkey and the array are on the same node. Otherwise only the dkey is removed, and the array is
+    /// left to the caller.
     fn take_with_array<'a>(
         &'a self,
         take: Take<'a>,

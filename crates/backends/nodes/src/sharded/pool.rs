@@ -29,6 +29,7 @@ pub struct ShardedPool(Arc<Shared>);
 pub(crate) struct Shared {
     uuid: Uuid,
     label: String,
+    /// Address of the pool: the path of its map.
     url: String,
     pub(crate) placement: Placement,
     pub(crate) members: Vec<Member>,
@@ -221,8 +222,8 @@ impl Shared {
         self.members[0].pool()
     }
 
-    /// Runs `work` for all nodes but the first, concurrently. The results are in their order. A node waits for the
-    /// commits that block it.
+    /// Runs `work` for all nodes but the first, concurrently. The results are in their order. If a commit in doubt
+    /// blocks `work` on a node, it runs again there once the commit is resolved.
     pub(crate) async fn on_others<'a, T: Send>(
         &'a self,
         work: impl Fn(&'a Member) -> Reply<'a, T> + Sync,
@@ -256,7 +257,7 @@ impl Shared {
         })
     }
 
-    /// Removes a container from all nodes but the first.
+    /// Removes a container from all nodes but the first. A node that does not have it is not an error.
     async fn destroy_elsewhere(&self, uuid: Uuid) -> Result<()> {
         let name = ContainerRef::Uuid(uuid);
         let removed = self.on_others(|member| member.pool().destroy_container(name, true)).await;
@@ -286,7 +287,8 @@ impl Shared {
         found.ok_or_else(|| ErrorKind::NotFound.into())
     }
 
-    /// Creates a container on all nodes, on the catalog last: then it exists.
+    /// Creates a container on all nodes, on the catalog last: then it exists. If that fails, what was created is
+    /// removed, now or before the next creation.
     async fn create(&self, new: &NewContainer<'_>) -> Result<ContainerInfo> {
         let uuid = new.uuid.map_or_else(esker_os::random_uuid, Ok)?;
         self.check_before_creation(new.uuid).await?;

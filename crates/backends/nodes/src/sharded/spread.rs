@@ -10,13 +10,16 @@ const NOT_BEGUN: u32 = 1 << 15;
 
 /// A listing that goes from node to node.
 pub(crate) struct Listing {
+    /// The nodes, in the order of the listing.
     nodes: Vec<usize>,
+    /// Index of the current one.
     turn: usize,
+    /// Anchor of the listing on this node.
     inner: Anchor,
 }
 
 impl Listing {
-    /// Continues at `anchor` a listing of `nodes`.
+    /// Continues at `anchor` a listing of `nodes`. Fails if the anchor belongs to another listing.
     pub(crate) fn at(anchor: &Anchor, nodes: Vec<usize>) -> Result<Self> {
         let (turn, inner) = match anchor {
             Anchor::Start => (0, Anchor::Start),
@@ -57,8 +60,9 @@ impl Listing {
         ended
     }
 
-    /// Converts the position to an anchor, from which a later call continues. Its shard is the node in the upper bits, and
-    /// the target on the node in the lower [`TARGET_BITS`]. The bit [`NOT_BEGUN`] is set if nothing was listed on the node.
+    /// Converts the position to an anchor, from which a later call continues. Its shard is the node in the upper bits,
+    /// and the target on the node in the lower [`TARGET_BITS`]. The bit [`NOT_BEGUN`] is set if nothing was listed on
+    /// the node.
     pub(crate) fn into_anchor(self) -> Anchor {
         let Some(node) = self.node() else { return Anchor::End };
         let node = (node as u32) << TARGET_BITS;
@@ -73,7 +77,7 @@ impl Listing {
 /// Bytes of data per request, unless a single value is longer. Several requests are in progress at a time.
 const BATCH_BYTES: u64 = 4 << 20;
 
-/// The number of items, of these sizes, that fit one request.
+/// The number of items, of these sizes in bytes, that fit one request: at least one.
 fn batch_len(mut sizes: impl Iterator<Item = u64>) -> usize {
     let mut bytes = sizes.next().unwrap_or(0);
     let fits = |size: &u64| {
@@ -83,7 +87,7 @@ fn batch_len(mut sizes: impl Iterator<Item = u64>) -> usize {
     1 + sizes.take_while(fits).count()
 }
 
-/// Cuts a list into batches of which each fits into one request, by the size of the items.
+/// Splits a list of items into batches that each fit into a request. `size` returns the bytes of an item.
 pub(crate) fn batches<T>(mut items: &[T], size: impl Fn(&T) -> u64) -> Vec<&[T]> {
     let mut batches = Vec::new();
     while !items.is_empty() {

@@ -70,8 +70,8 @@ async fn sweep(shared: &Shared, coordinator: usize) -> Result<()> {
     }
 }
 
-/// The commits that other nodes still have prepared, after they have followed all available decisions; and a node that
-/// could not be asked.
+/// The commits that other nodes still have prepared, after they have followed all available decisions. The second value
+/// is a node that could not be asked, with its error.
 async fn prepared_elsewhere(
     shared: &Shared,
     coordinator: usize,

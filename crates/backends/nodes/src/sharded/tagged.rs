@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 /// Collects the tokens of one node's read.
 pub(crate) struct Tagged<'t> {
     node: u16,
+    /// Tokens as the node returns them.
     from_node: ReadTokens,
+    /// Tokens of the transaction, if it collects them.
     all: Option<&'t ReadTokens>,
 }
 
 impl<'t> Tagged<'t> {
+    /// Collects for `at`, which is read on `node`. When this is dropped, the tokens are added to those of `at`.
     pub(crate) fn new(node: usize, at: ReadAt<'t>) -> Self {
         Self { node: node as u16, from_node: ReadTokens::default(), all: at.tokens }
     }
@@ -36,11 +39,10 @@ pub(crate) fn add_tagged(node: u16, from_node: &ReadTokens, all: &ReadTokens) {
     from_node.map(|token| all.add(&[&node, token].concat()));
 }
 
-/// Sorts tokens by the node that made them, whose number is in front of each. A number that the pool has not is an
-/// error.
+/// Sorts tokens by the node that made them, whose number is in front of each. `nodes` is the number of nodes.
 ///
 /// # Errors
-/// `Invalid` for tokens that none of `nodes` nodes gave.
+/// `Invalid` for tokens that none of the nodes gave.
 pub(crate) fn by_node(tokens: &ReadTokens, nodes: usize) -> Result<BTreeMap<usize, ReadTokens>> {
     let mut all: BTreeMap<usize, ReadTokens> = BTreeMap::new();
     let mut add = |token: &[u8]| {

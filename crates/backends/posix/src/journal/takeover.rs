@@ -57,7 +57,7 @@ impl Journal<'_> {
         self.permissions()?.give_to_file(&file, &path)
     }
 
-    /// Replaces the files that a step changes by copies.
+    /// Replaces the files that a step changes by copies. `staged` is the file that was reserved for the step.
     fn replace_files(
         &self,
         taken: &Path,
@@ -80,6 +80,8 @@ impl Journal<'_> {
         Ok(())
     }
 
+    /// Replaces a file by a copy, for which the space that the step needs is reserved. Does nothing if there is no
+    /// file.
     fn replace_by_copy(
         &self,
         path: &Path,
@@ -100,7 +102,7 @@ impl Journal<'_> {
     }
 }
 
-/// Lines of the processes that may have applied the commit.
+/// Lines of the processes that may have applied the commit, as in lock files.
 fn former_owners(taken: &Path, record: &Record) -> Result<Vec<String>> {
     let names = files::names_in(taken)?;
     let takers = names.iter().filter(|name| name.starts_with(TAKER)).map(|name| {

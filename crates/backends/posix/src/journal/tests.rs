@@ -27,6 +27,7 @@ impl Site {
         site
     }
 
+    /// The pool, opened as another process opens it.
     fn pool(&self) -> Posix {
         let url = PosixUrl { path: self.0.clone(), fsync: None };
         Posix::open(&url, OpenMode::ReadWrite).unwrap()
@@ -41,6 +42,7 @@ impl Site {
         Opened { pool: Arc::clone(&pool), container, info }
     }
 
+    /// True if the container has neither a lock nor a journal.
     fn is_clean(&self) -> bool {
         let opened = self.opened();
         let names = files::names_in(&opened.container.dir).unwrap();
@@ -54,6 +56,7 @@ impl Drop for Site {
     }
 }
 
+/// An object of one shard with this number and type.
 fn oid(number: u64, otype: ObjectType) -> ObjectId {
     ObjectId::generate(0, number, otype, ObjectClass::S1)
 }
@@ -86,10 +89,12 @@ fn with_writes<T>(number: u8, work: impl FnOnce(&[Write<'_>]) -> T) -> T {
     ])
 }
 
+/// Sets all objects to a number in one commit: see [`with_writes`].
 fn write(opened: &Opened, number: u8) {
     with_writes(number, |writes| opened.write(Change::from_writes(writes)).wait()).unwrap();
 }
 
+/// Fetches `akey` of a dkey, and returns the size of a value or of a record in bytes: 0 if there is none.
 fn fetch(opened: &Opened, oid: ObjectId, dkey: &[u8], mut akey: Fetch<'_>) -> u64 {
     let akeys = std::slice::from_mut(&mut akey);
     let mut dkeys = [DkeyFetch { dkey, cond: Cond::NONE, akeys }];
@@ -97,7 +102,7 @@ fn fetch(opened: &Opened, oid: ObjectId, dkey: &[u8], mut akey: Fetch<'_>) -> u6
     akey.reply.size
 }
 
-/// The number in each object, and whether `gone` exists.
+/// The number in each object, and true if the dkey `gone` exists.
 fn read(opened: &Opened) -> ([u8; 3], bool) {
     let [general, kv, array] = oids();
     let mut numbers = [[0]; 3];
@@ -111,12 +116,13 @@ fn read(opened: &Opened) -> ([u8; 3], bool) {
     (numbers.map(|[number]| number), gone > 0)
 }
 
-/// Stages writes as a process that dies soon. Returns the directory and the record.
+/// Stages writes as a process that dies soon. Returns the directory with the staged files, and the record of the
+/// commit.
 fn stage(opened: &Opened, writes: &[Write<'_>]) -> (PathBuf, Record) {
     stage_as(opened, writes, &owner::ended())
 }
 
-/// Stages writes as the process with this line.
+/// Stages writes as the process that the line `owner` names.
 fn stage_as(opened: &Opened, writes: &[Write<'_>], owner: &str) -> (PathBuf, Record) {
     let journal = opened.journal();
     let plan = plan_of(opened, writes);
@@ -128,13 +134,15 @@ fn stage_as(opened: &Opened, writes: &[Write<'_>], owner: &str) -> (PathBuf, Rec
     (staged, record)
 }
 
+/// Moves the staged directory into the journal, which is the commit. Returns its path there.
 fn enter(opened: &Opened, staged: &Path) -> PathBuf {
     let journal = opened.journal();
     journal.enter(staged, journal.permissions().unwrap()).unwrap().unwrap()
 }
 
-/// Commits number 1 as a process that dies after `steps` steps: staging, the commit, each application, the marks. True if there
-/// are more steps.
+/// Commits number 1 as a process that dies after `steps` steps: staging, the commit, each application, the marks.
+///
+/// Returns true if there are more steps, the directory of the commit, and its record.
 fn die_after(opened: &Opened, steps: usize) -> (bool, PathBuf, Record) {
     let (staged, record) = with_writes(1, |writes| stage(opened, writes));
     if steps == 0 {
@@ -149,6 +157,8 @@ fn die_after(opened: &Opened, steps: usize) -> (bool, PathBuf, Record) {
     (applied + 2 > steps, entered, record)
 }
 
+/// A commit is interrupted after each of its steps, and another process reads or writes next. It sees all of the commit
+/// or nothing.
 #[test]
 fn crash_at_any_step_of_a_commit_leaves_old_or_new() {
     let (old, new) = (([0; 3], true), ([1; 3], false));
@@ -190,6 +200,7 @@ fn stopped_process_undoes_nothing_when_it_continues() {
     assert_eq!(read(&site.opened()), ([2; 3], true));
 }
 
+/// A record with a path that leads out of the container, or to more than a key of an object, is refused.
 #[test]
 fn records_round_trip_and_stay_inside_their_container() {
     let [general, kv, array] = oids();
@@ -212,6 +223,7 @@ fn records_round_trip_and_stay_inside_their_container() {
     }
 }
 
+/// Damaged records are decoded or refused, and never end the process. The checksum is made anew, so that it fits.
 #[test]
 fn fuzz_journal() {
     let step = ArrayStep::Write { dkey: 1, record_size: 1, extents: Vec::new(), data: vec![1] };
@@ -234,8 +246,8 @@ fn with_punch<T>(work: impl FnOnce(&[Write<'_>]) -> T) -> T {
     work(&[Write { oid: kv, op: update }, Write { oid: array, op: punch }])
 }
 
-/// A process is stopped just before it removes the file of an Array. Another one completes its commit, and creates the Array
-/// again.
+/// A process is stopped just before it removes the file of an Array. Another one completes its commit, and creates the
+/// Array again.
 #[test]
 fn stopped_process_removes_no_newer_array() {
     let site = Site::new("newer");
@@ -268,8 +280,8 @@ fn with_rewrite<T>(work: impl FnOnce(&[Write<'_>]) -> T) -> T {
     work(&[Write { oid: array, op: punch }, Write { oid: array, op: update }])
 }
 
-/// A process has applied all steps of a commit, and is stopped before it takes the commit out of the journal. It continues while
-/// another one repeats the steps.
+/// A process has applied all steps of a commit, and is stopped before it takes the commit out of the journal. It
+/// continues while another one repeats the steps.
 #[test]
 fn stopped_process_does_not_interrupt_another_that_completes_its_commit() {
     let site = Site::new("interrupt");
@@ -302,8 +314,8 @@ fn with_larger_records<T>(punch: &WriteOp<'_>, work: impl FnOnce(&[Write<'_>]) -
     work(&[update(&short), Write { oid: array, op: *punch }, update(&long)])
 }
 
-/// A process dies at each step of a commit that changes the size of an Array's records after it wrote some. Another one can
-/// repeat the steps.
+/// A process dies at each step of a commit that changes the size of an Array's records after it wrote some. Another one
+/// can repeat the steps.
 #[test]
 fn steps_can_be_repeated_after_the_record_size_changed() {
     let (dkey, cond) = (1u64.to_ne_bytes(), Cond::NONE);
@@ -326,8 +338,8 @@ fn steps_can_be_repeated_after_the_record_size_changed() {
     }
 }
 
-/// A process dies after it has placed the marks of its commit. A reader that begins then notices that another process repeats the
-/// steps.
+/// A process dies after it has placed the marks of its commit. Another process then repeats the steps while a reader
+/// reads. The reader notices this, and reads again.
 #[test]
 fn reader_notices_that_steps_are_repeated() {
     let site = Site::new("repeated");
@@ -409,6 +421,7 @@ fn read_during_a_cut_is_repeated() {
     assert_eq!(read.unwrap(), 4);
 }
 
+/// A commit in the journal that only waits for its completion is not reported, one with a damaged record is.
 #[test]
 fn damaged_commits_are_found_by_a_check() {
     let site = Site::new("damaged");
@@ -425,7 +438,7 @@ fn commit_during_a_read_is_seen_completely() {
     let site = Site::new("during");
     let (reader, writer, general) = (site.opened(), site.opened(), oids()[0]);
     write(&writer, 0);
-    // At last, the reader locks the object.
+    // After 16 attempts that a commit interrupted, the reader locks the object.
     for commits in [0, 1, 2, 16] {
         write(&writer, 0);
         let mut attempts = 0;
@@ -497,7 +510,8 @@ fn space_for_a_commit_is_reserved_before_it() {
     assert!(site.is_clean());
 }
 
-/// The directory of a Key-Value is replaced by a file, so that its keys cannot be replaced.
+/// Puts a file in the place of a Key-Value's directory, so that its keys cannot be replaced. Returns the path of the
+/// file. The directory is kept under the same name with the extension `hidden`.
 fn obstruct(opened: &Opened) -> PathBuf {
     let path = opened.container.object(oids()[1]);
     fs::rename(&path, path.with_extension("hidden")).unwrap();
@@ -505,6 +519,7 @@ fn obstruct(opened: &Opened) -> PathBuf {
     path
 }
 
+/// A commit is refused before it enters the journal if its first check finds that it cannot be applied.
 #[test]
 fn commit_that_cannot_be_applied_is_refused_before_it() {
     let site = Site::new("refused");
@@ -519,6 +534,8 @@ fn commit_that_cannot_be_applied_is_refused_before_it() {
     assert_eq!(read(&site.opened()), ([0; 3], true));
 }
 
+/// A commit in the journal cannot be applied at first. Its process reports an uncertain outcome, and the next reader
+/// completes the commit.
 #[test]
 fn commit_that_fails_after_the_decision_is_completed_later() {
     let site = Site::new("completed");
@@ -650,6 +667,7 @@ fn slow_write_verifies_that_the_array_has_it() {
     assert!(array.has_written(&WriteOp::PunchObject { cond: Cond::NONE }).unwrap());
 }
 
+/// Conditions on a dkey are checked even if the update has no values.
 #[test]
 fn conditions_count_without_updates() {
     let site = Site::new("conditions");
@@ -671,6 +689,7 @@ fn conditions_count_without_updates() {
     }
 }
 
+/// The steps by which a commit of these writes changes the container.
 fn plan_of(opened: &Opened, writes: &[Write<'_>]) -> Plan {
     Plan::compute(&opened.pool.directory, &opened.container, writes).unwrap()
 }
@@ -687,7 +706,8 @@ fn make_locks_old(opened: &Opened) {
     }
 }
 
-/// A reader that has locked the object after many commits is stopped. Another process takes the lock over, and commits.
+/// A reader that has locked the object after 16 attempts is stopped. Another process takes the lock over, and commits
+/// for the 17th time. The 18th attempt succeeds.
 #[test]
 fn reader_whose_lock_was_taken_over_reads_again() {
     let site = Site::new("reader");
@@ -711,7 +731,8 @@ fn reader_whose_lock_was_taken_over_reads_again() {
     assert!(site.is_clean());
 }
 
-/// A process is stopped between the check of its locks and the rename that commits. Others take its locks over, and commit.
+/// A process is stopped between the check of its locks and the rename that commits. Others take its locks over, and
+/// commit.
 #[test]
 fn stopped_process_commits_nothing_after_its_locks_were_taken_over() {
     let site = Site::new("late");

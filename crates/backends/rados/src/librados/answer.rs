@@ -22,6 +22,7 @@ struct OperationState<T> {
     outcome: Option<(c_int, u64)>,
     /// Taken with the answer.
     owned: Option<T>,
+    /// Wakes the task that waits.
     waker: Option<Waker>,
 }
 
@@ -171,9 +172,11 @@ unsafe extern "C" fn on_complete<T: Send + 'static>(
 
 /// Takes the answer of an operation; `None` until it is complete.
 trait PollAnswer<T>: Send + Sync {
+    /// The result, or the code of librados. Has the task of `context` woken if it is not complete yet.
     fn poll_answer(&self, context: &Context<'_>) -> Option<Result<T, i32>>;
 }
 
+/// The answer to an operation that a callback completes. `finish` makes the result from the version and the buffers.
 struct CallbackAnswer<O, F> {
     shared: Arc<Shared<O>>,
     finish: F,
@@ -226,8 +229,8 @@ impl<T> PollAnswer<T> for Refused {
 pub struct Answer<T>(Box<dyn PollAnswer<T>>);
 
 impl<T: 'static> Answer<T> {
-    /// Starts an operation: `operate` passes the completion to librados and returns its code. `owned` is
-    /// kept until the operation is complete.
+    /// Starts an operation: `operate` passes the completion to librados and returns its code. `owned` is kept until the
+    /// operation is complete. `under_way` counts it. `finish` makes the result from the object's version and `owned`.
     pub(crate) fn begin<O: Send + 'static>(
         functions: &'static Functions,
         under_way: &Arc<AtomicUsize>,

@@ -45,6 +45,7 @@ pub struct Cluster(Arc<Connection>);
 pub(crate) struct Connection {
     pub(crate) functions: &'static Functions,
     raw: *mut RawCluster,
+    /// Process that has made the connection.
     process: u32,
     /// Operations whose answer has not been taken yet.
     pub(crate) under_way: Arc<AtomicUsize>,

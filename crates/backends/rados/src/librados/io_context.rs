@@ -103,6 +103,7 @@ impl IoContext {
         self.0.connection.under_way.load(Ordering::Relaxed)
     }
 
+    /// The context for other kinds of calls.
     pub(crate) fn opened(&self) -> Arc<Context> {
         Arc::clone(&self.0)
     }

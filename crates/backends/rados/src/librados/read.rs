@@ -31,9 +31,12 @@ pub struct Found {
 /// Outputs that librados fills.
 struct Filled {
     entries: *mut RawEntries,
+    /// Not zero if a listing has more entries.
     more: c_uchar,
     data: Vec<u8>,
+    /// Bytes of `data` that were read.
     data_len: usize,
+    /// Codes of the entries and of the data.
     codes: [c_int; 2],
 }
 
@@ -172,6 +175,8 @@ impl ReadOp {
     }
 }
 
+/// Copies bytes of librados.
+///
 /// # Safety
 /// `start` points to `len` bytes; it may be null if `len` is zero.
 unsafe fn copy(start: *const c_char, len: usize) -> Vec<u8> {
@@ -182,6 +187,7 @@ unsafe fn copy(start: *const c_char, len: usize) -> Vec<u8> {
     }
 }
 
+/// The text up to its first zero byte.
 fn c_text(text: &[u8]) -> CString {
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
     CString::new(&text[..end]).unwrap_or_default()

@@ -42,8 +42,8 @@ pub(crate) fn starts(bytes: &[&[u8]]) -> (Vec<Bytes>, Vec<usize>) {
     bytes.iter().map(|bytes| (start(bytes), bytes.len())).unzip()
 }
 
-/// Adds a comparison to an operation. The operation changes nothing, and fails with `-ECANCELED`, if the value of `key` in
-/// the object's map does not compare as given.
+/// Adds a comparison to an operation. The operation changes nothing, and fails with `-ECANCELED`, if the value of `key`
+/// in the object's map does not compare as given.
 ///
 /// # Safety
 /// `op` is a valid operation of the kind that `function` takes.
@@ -87,7 +87,8 @@ impl WriteOp {
         self.make(1)
     }
 
-    /// Adds the creation of the object; with `exclusive`, a present object makes the operation fail.
+    /// Adds the creation of the object. With 1 as `exclusive`, a present object makes the operation fail; with 0, it
+    /// does not.
     fn make(&mut self, exclusive: c_int) -> &mut Self {
         // SAFETY: the operation is valid; librados does not use the last argument.
         unsafe { (self.functions.rados_write_op_create)(self.raw, exclusive, ptr::null()) };

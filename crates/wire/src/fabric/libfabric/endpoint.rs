@@ -47,7 +47,9 @@ pub(crate) struct Endpoint {
     busy: Vec<bool>,
     /// Index of the peer in the address table.
     peer: Option<u64>,
+    /// True if the provider has a descriptor to wait for.
     waits: bool,
+    /// Fork generation of the process that opened it: a forked child must not use or close it.
     generation: u64,
     /// Its own address, once it is in [`OWN_NAMES`].
     name: Vec<u8>,
@@ -77,7 +79,7 @@ impl Endpoint {
         Ok(made)
     }
 
-    /// Opens an endpoint: chooses a provider, registers the memory, and posts nothing yet.
+    /// Opens an endpoint: chooses a provider, and registers the memory. No slot receives yet.
     fn make(functions: &'static Functions, settings: &Settings) -> Result<Self> {
         let _entered = enter()?;
         let chosen = choose(functions, settings.provider.as_deref(), settings.local)?;
@@ -196,8 +198,8 @@ impl Endpoint {
         watched.map(Some).map_err(|error| failed(error.into()))
     }
 
-    /// True if the caller may wait for the descriptor; false if it must poll first. Only for endpoints with a
-    /// descriptor.
+    /// True if the caller may wait for the descriptor. False if it must poll first, because libfabric says so or the
+    /// descriptor is readable already. Only for endpoints with a descriptor.
     ///
     /// # Errors
     /// Errors of libfabric.
@@ -277,12 +279,14 @@ impl Endpoint {
         self.begun(slot, code, "sending")
     }
 
+    /// Start and length of a slot that the network does not use.
     fn idle(&self, slot: usize) -> Result<(std::ptr::NonNull<u8>, usize)> {
         let found = self.memory.slot(slot).filter(|_| !self.busy[slot]);
         found.ok_or_else(wrong_slot)
     }
 
-    /// Records whether an operation on a slot was started. False if the provider cannot take it now.
+    /// Marks the slot as busy if `code` says that the operation was started. False if the provider cannot take it now.
+    /// `doing` names the operation in an error.
     fn begun(&mut self, slot: usize, code: isize, doing: &str) -> Result<bool> {
         match code {
             0 => self.busy[slot] = true,
@@ -312,7 +316,7 @@ impl Endpoint {
         }
     }
 
-    /// Releases the slot of an operation that has ended, and returns the slot and the length of its message.
+    /// Frees the slot of an operation that has ended, which `context` identifies. `len` is the length of the message.
     fn release_slot(&mut self, context: *mut c_void, len: usize) -> Result<Done> {
         let slot = self.memory.slot_of(context).filter(|slot| self.busy[*slot]);
         let slot = slot.ok_or_else(|| {

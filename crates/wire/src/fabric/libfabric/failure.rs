@@ -17,7 +17,7 @@ pub(crate) fn check(functions: &Functions, code: c_int, doing: &str) -> Result<(
     }
 }
 
-/// The error for a positive code.
+/// The error for a positive code of the operation `doing`.
 #[cold]
 pub(crate) fn error(functions: &Functions, code: c_int, doing: &str) -> Error {
     // SAFETY: the call returns a constant text for every code.

@@ -89,7 +89,8 @@ fn hints(functions: &'static Functions, provider: Option<&CStr>) -> Option<InfoL
     Some(hints)
 }
 
-/// The offers of libfabric; only those of the interface with address `local`, if that is given.
+/// The offers of libfabric, of the named provider or of any. If `local` is given, only those of the interface with that
+/// address.
 fn offered(
     functions: &'static Functions,
     provider: Option<&CStr>,
@@ -111,8 +112,9 @@ fn offered(
     InfoList::new(functions, found).ok_or_else(no_memory)
 }
 
-/// The first provider that libfabric offers, or the named one. Providers with internet addresses use the interface with
-/// the address `local`.
+/// The first provider that libfabric offers, or the named one. A provider with internet addresses uses the interface
+/// with the address `local`. Only the first answer tells whether it is one, so libfabric is then asked again with the
+/// address.
 ///
 /// # Errors
 /// `Invalid` for a name that no provider can have, `NotSupported` if this node does not have the provider.
@@ -131,7 +133,7 @@ pub(crate) fn choose(
     offered(functions, name.as_deref(), local).map_err(none)
 }
 
-/// Checks the name of a provider: a peer sends it.
+/// Checks the name of a provider before libfabric gets it, because a peer may have sent it.
 fn checked_name(name: &str) -> Result<CString> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b";_-+.".contains(&byte);
     let invalid =

@@ -59,7 +59,7 @@ pub fn is_usable() -> bool {
     LOADED.get().is_none_or(|(generation, _)| *generation == esker_os::generation())
 }
 
-/// Loads libfabric. It is never unloaded.
+/// Loads libfabric from the file that [`VARIABLE`] names, or from the usual one. It is never unloaded.
 fn load() -> Result<Functions> {
     let file = std::env::var_os(VARIABLE).unwrap_or_else(|| OsString::from(FILE));
     // SAFETY: loading runs code of the library, which the user or the system named as libfabric.

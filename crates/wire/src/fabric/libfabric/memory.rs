@@ -67,7 +67,7 @@ impl Memory {
         self.start.as_ptr().wrapping_add(slot * CONTEXT_LEN).cast()
     }
 
-    /// The slot of a context pointer.
+    /// The slot whose operation has this context; `None` for a pointer that is not one of [`Memory::context`].
     pub(crate) fn slot_of(&self, context: *mut c_void) -> Option<usize> {
         let offset = context.addr().checked_sub(self.start.addr().get())?;
         (offset % CONTEXT_LEN == 0 && offset / CONTEXT_LEN < self.slots.len())

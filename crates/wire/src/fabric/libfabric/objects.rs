@@ -34,7 +34,7 @@ impl Object {
         self.0.as_ptr()
     }
 
-    /// The object as the structure that it begins.
+    /// The object as `T`, the structure of libfabric that begins with it.
     ///
     /// # Safety
     /// It must be an object of that kind.
@@ -48,7 +48,8 @@ impl Object {
         unsafe { &*self.0.as_ref().ops }
     }
 
-    /// Binds this object to another one.
+    /// Binds this object to another one. For an endpoint and a queue, `flags` are the operations whose completions go
+    /// there.
     pub(crate) fn bind(&self, functions: &Functions, other: &Self, flags: u64) -> Result<()> {
         // SAFETY: both objects live.
         let code = unsafe { (self.ops().bind)(self.raw(), other.raw(), flags) };
@@ -190,7 +191,7 @@ fn open_addresses(functions: &Functions, chosen: &InfoList, domain: &Object) -> 
     })
 }
 
-/// Opens a queue of completions. It has a descriptor to wait for if the provider can.
+/// Opens a queue for `size` completions. It has a descriptor to wait for if the provider can.
 fn open_queue(functions: &Functions, domain: &Object, size: usize) -> Result<Object> {
     let open = |wait_obj| {
         let mut attributes = CqAttributes {
