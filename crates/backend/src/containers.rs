@@ -171,6 +171,7 @@ impl<C> Containers<C> {
 }
 
 impl<C> Entry<C> {
+    /// A container without handles, created at `now`.
     fn new(id: ContainerId, uuid: Uuid, new: &NewContainer<'_>, now: Epoch, content: C) -> Self {
         let info = ContainerInfo {
             id,

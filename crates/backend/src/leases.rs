@@ -30,8 +30,7 @@ impl Leases {
         leased.count == 0 && all.remove(&oid).is_some() && unlinked
     }
 
-    /// Leaves the removal of an object to the release of its last lease. False if there is no lease: the caller removes
-    /// it.
+    /// Leaves the removal of an object to the release of its last lease. False without a lease: the caller removes it.
     pub fn unlink_on_last_close(&self, oid: ObjectId) -> bool {
         self.0.lock().get_mut(&oid).is_some_and(|leased| {
             leased.unlinked = true;

@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    /// As many consecutive chunks as there are targets are each on another target.
+    /// Consecutive chunks, as many as there are targets, are each on another target.
     #[test]
     fn chunks_of_a_striped_array_go_round() {
         let placement = Placement::new(4, Part::WHOLE);

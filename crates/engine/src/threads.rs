@@ -161,8 +161,8 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio::sync::Semaphore;
 
-    /// Two connections are served by two threads. The last one that ends drops the threads from within one of them, and
-    /// does not wait for itself.
+    /// Two connections are served by two threads. The last connection to end drops the threads from within one of them,
+    /// which does not wait for itself.
     #[test]
     fn connections_are_spread_and_the_last_may_end_the_threads() {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -562,6 +562,8 @@ mod tests {
         );
     }
 
+    /// The encoding must never change within a version of the protocol. These are the messages of commits over nodes,
+    /// leases, and requests that take a dkey.
     #[test]
     fn commits_have_the_bytes_of_version_3() {
         let commit = Commit { id: CommitId(Uuid([7; 16])), coordinator: 300 };
@@ -616,6 +618,7 @@ mod tests {
         assert_eq!(encode(&Reply::Outcome(Outcome::Unknown)).unwrap(), [19, 3]);
     }
 
+    /// The encoding must never change within a version of the protocol.
     #[test]
     fn sweeps_have_the_bytes_of_version_3() {
         let id = CommitId(Uuid([7; 16]));
@@ -633,6 +636,7 @@ mod tests {
         assert_eq!(encode(&Reply::Failed(unknown)).unwrap(), [0, 38, 1, b'?', 0]);
     }
 
+    /// The encoding must never change within a version of the protocol.
     #[test]
     fn counts_of_requests_have_the_bytes_of_version_3() {
         assert_eq!(encode(&Request::Pool(PoolRequest::Requests)).unwrap(), [0, 17]);

@@ -321,8 +321,8 @@ mod tests {
         outbox.poll_send_with(to, &mut context, data).is_ready()
     }
 
-    /// Sends frames whose data are `pieces`, with short frames between them, and returns the bytes sent. The data are
-    /// borrowed for `attempts` polls, and what is left is copied then.
+    /// Sends frames whose data is `pieces`, with short frames between them, and returns the bytes sent. The data is
+    /// borrowed for `attempts` polls, and the rest is copied then.
     fn sent(pieces: &[&[u8]], attempts: usize) -> Vec<u8> {
         let (mut outbox, mut to) = (Outbox::default(), Narrow::default());
         let whole = pieces.concat();
@@ -341,7 +341,7 @@ mod tests {
         to.taken
     }
 
-    /// The same bytes are sent whether data are borrowed or copied, also if they are copied after some polls.
+    /// The same bytes are sent whether data is borrowed or copied, also if it is copied after some polls.
     #[test]
     fn borrowed_data_is_sent_like_copied_data() {
         let long: Vec<u8> = (0..70_000).map(|at| (at % 251) as u8).collect();

@@ -93,6 +93,8 @@ impl Spare {
 mod tests {
     use super::*;
 
+    /// A buffer that is not needed any more is used for the next one. Buffers are kept up to [`SPARE_MAX`] bytes in
+    /// all.
     #[test]
     fn memory_is_used_again_up_to_a_limit() {
         let spare = Spare::default();

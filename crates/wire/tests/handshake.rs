@@ -125,6 +125,8 @@ fn client_without_the_secret_is_refused() {
     assert_eq!(kind(accepted), Some(ErrorKind::BadPath));
 }
 
+/// Each bit of each of the four messages is flipped once. The client then fails; the engine also, except after the last
+/// message, which it sends itself.
 #[test]
 fn flipped_bit_in_the_handshake_is_detected() {
     for number in 0..4 {
@@ -187,6 +189,7 @@ fn a_version_that_was_not_offered_is_refused() {
     }
 }
 
+/// The engine chooses the newest version that both know. Without one, its refusal names its own newest version.
 #[test]
 fn an_engine_serves_the_newest_common_version() {
     let welcome = |oldest: u16, newest: u16| {
@@ -250,6 +253,7 @@ fn a_client_that_sends_a_proof_back_is_refused() {
     assert_eq!(known.expect("a known client"), SESSION);
 }
 
+/// The proof of another connection does not admit a client, because it covers the engine's nonce.
 #[test]
 fn a_client_that_replays_a_handshake_is_refused() {
     // The proof of another connection, where the engine drew another nonce.

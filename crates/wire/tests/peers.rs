@@ -47,6 +47,7 @@ fn received(bytes: &[u8]) -> (usize, Result<()>) {
     })
 }
 
+/// Frames are received with the content that was sent. The first bytes tell the protocol and its version.
 #[test]
 fn frames_come_back() {
     let frames =

@@ -66,6 +66,7 @@ impl Replies {
 }
 
 impl PoolState {
+    /// An empty pool with a random UUID. `part` is the position of this node in the pool over nodes.
     pub(super) fn new(targets: u32, part: Part) -> Self {
         Self {
             uuid: random_uuid(),
@@ -119,6 +120,7 @@ impl PoolState {
         self.containers.create(&new.clone().with_uuid(uuid), now, Content::default())
     }
 
+    /// Adds a handle of a container. Returns its description and the leases on its objects.
     pub(super) fn open_container(
         &mut self,
         name: ContainerRef<'_>,
@@ -128,6 +130,7 @@ impl PoolState {
         Ok((container.info().clone(), Arc::clone(&container.content.leases)))
     }
 
+    /// The content of a container; an error if it was destroyed.
     pub(super) fn container(&mut self, id: ContainerId) -> Result<&mut Content> {
         Ok(&mut self.containers.get_mut(id)?.content)
     }

@@ -56,6 +56,8 @@ mod tests {
         Some(Stored::Single(text.as_bytes().into()))
     }
 
+    /// After `prune`, the version that the snapshot shows and the latest one remain. A latest punch alone is removed,
+    /// too.
     #[test]
     fn versions_are_kept_while_a_snapshot_shows_them() {
         let mut history = History::default();

@@ -45,7 +45,7 @@ pub struct Records<P = Arc<[u8]>> {
 struct Run<P> {
     /// Number of records.
     count: u64,
-    /// Their bytes.
+    /// The bytes of the records.
     bytes: P,
     epoch: Epoch,
 }

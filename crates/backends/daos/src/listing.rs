@@ -202,7 +202,8 @@ impl Reader<'_> {
         Ok(page)
     }
 
-    /// All extents of an array; with `only_size` only those that tell its size. A single value has none.
+    /// All extents of an array. With `only_size`, those of the first page that has any, which tell the record size. A
+    /// single value has none.
     ///
     /// For a single value of a flat object DAOS fails with `NoHandle`, as if the container were closed. Then the dkey
     /// is fetched: if that works, the container is open and there are no extents; if not, its error is returned.

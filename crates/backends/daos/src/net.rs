@@ -175,6 +175,7 @@ mod tests {
         assert_eq!(without(all.clone(), &[extent(3, 0)]), all);
     }
 
+    /// Each step checks the effect of the first writes of a list: `net(3)` is that of the first three.
     #[test]
     fn later_writes_replace_earlier_ones() {
         let oid = ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);

@@ -249,6 +249,7 @@ mod hex {
 mod tests {
     use super::*;
 
+    /// A map of three nodes with two targets each.
     fn sample() -> Map {
         let node = |number: u8| Node {
             name: format!("n{number}"),

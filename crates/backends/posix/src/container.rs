@@ -41,6 +41,7 @@ impl Handled for Container {
 }
 
 impl Container {
+    /// The state of a container that this process meets for the first time. `id` is its number in this process.
     pub(super) fn new(id: ContainerId, directory: &PoolDirectory, meta: &Meta) -> Self {
         Self {
             id,

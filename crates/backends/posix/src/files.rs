@@ -221,7 +221,7 @@ impl Files {
     }
 
     /// Removes a file as a step of the commit at `entered`: moves it there, under the name `removed`. After the commit,
-    /// a process that was stopped in it does nothing. False if there is no file.
+    /// a process that was stopped in it does nothing. False if the file is missing.
     pub(super) fn remove_into(&self, path: &Path, entered: &Path, removed: &str) -> Result<bool> {
         let moved = self.move_to(path, &entered.join(removed))?;
         if moved {

@@ -204,6 +204,7 @@ mod tests {
     use esker_backend::object::records::Payload;
     use esker_types::ops::Source;
 
+    /// An array with four runs of records: in the record, in the data of the object, and in a RADOS object of its own.
     fn array() -> Stored<Piece> {
         let mut records = Records::new(2);
         records.write(Extent::new(4, 3), Source::One(b"abcdef"), 0, Epoch(7));

@@ -53,8 +53,8 @@ impl Writer<'_> {
         Err(contended_error("of a container"))
     }
 
-    /// Fast path for one value of one akey, if a guard can express the conditions. `None` if there is no fast path, or
-    /// the guard does not hold.
+    /// Fast path for one value of one akey, if a guard can express the conditions. `None` if it cannot, or if the guard
+    /// does not hold.
     async fn try_fast_path(&self, write: &Write<'_>) -> Result<Option<Epoch>> {
         let WriteOp::Update { dkey, cond: Cond::NONE, updates: [update] } = write.op else {
             return Ok(None);

@@ -174,7 +174,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Queues a short piece without data. False if there is no slot for it now; `reserve` short slots are left free.
+    /// Queues a short piece without data. False if all slots for it are in use; `reserve` short slots are left free.
     fn add_piece(&mut self, kind: Kind, reserve: u16) -> Result<bool> {
         let Some(slot) = self.outgoing.take(Size::Short, reserve) else { return Ok(false) };
         self.compose(slot, kind, &[]).map(|_| true)

@@ -186,7 +186,7 @@ fn is_away(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::TimedOut | ErrorKind::Canceled)
 }
 
-/// Connects to one node, and lets `ask` send requests. Fails if there is no answer within `timeout`.
+/// Connects to one node, and lets `ask` send requests. Fails if the node does not answer within `timeout`.
 pub(crate) async fn ask_node<T>(
     node: &Node,
     tcp: Tcp,

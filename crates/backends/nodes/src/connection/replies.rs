@@ -256,7 +256,7 @@ mod tests {
         in_place
     }
 
-    /// Data are complete whether the caller's memory received all of them, a part or nothing. The first two cases both
+    /// The data is complete whether the caller's memory received all of it, a part or nothing. The first two cases both
     /// occur.
     #[test]
     fn data_arrives_whole_whether_its_caller_comes_or_not() {

@@ -387,7 +387,8 @@ mod tests {
         }
     }
 
-    /// While a thread sends long data, it has told the task so, which therefore does not wait for the lock.
+    /// A thread that sends long data marks this in `has_long`. The task therefore does not wait for the lock of the
+    /// writer.
     #[test]
     fn task_does_not_wait_for_a_thread_that_sends_long_data() {
         let (known, task_waits) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));

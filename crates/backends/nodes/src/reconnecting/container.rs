@@ -452,8 +452,8 @@ impl OpenContainer for ReconnectingContainer {
         })
     }
 
-    /// As [`Self::take`]. If a repeated request fails because its reads have changed, the dkey shows whether the first
-    /// one removed it.
+    /// Repeats the request as [`Self::take`] does. If a repeated request fails because its reads have changed, the dkey
+    /// shows whether the first one removed it.
     fn take_with_array<'a>(
         &'a self,
         take: Take<'a>,

@@ -156,6 +156,7 @@ mod tests {
         fill(&mut dkeys, vec![reply], found)
     }
 
+    /// Data is received directly into the buffers of a call only if all of them are long.
     #[test]
     fn only_long_buffers_are_received_into() {
         let len = |buffers: Vec<&mut [u8]>| {

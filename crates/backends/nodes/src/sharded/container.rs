@@ -719,8 +719,7 @@ impl OpenContainer for ShardedContainer {
         one_node!(self, 0, part => part.next_oid())
     }
 
-    /// A change of one node is one request. If its writes may take effect one by one, another node gets several at a
-    /// time.
+    /// A change of one node is one request. Writes that may take effect one by one are sent to another node in batches.
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
         let only = self.only_node(&change).filter(|_| change.id.is_none());
         match only.filter(|node| self.is_own(*node) || !change.one_by_one) {

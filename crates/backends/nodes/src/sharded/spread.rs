@@ -114,6 +114,7 @@ pub(crate) fn batches_mut<T>(mut items: &mut [T], size: impl Fn(&T) -> u64) -> V
 mod tests {
     use super::*;
 
+    /// A batch has at most four mebibytes, or one item that is longer.
     #[test]
     fn requests_have_a_moderate_size() {
         let lens = |sizes: &[u64]| {
@@ -125,6 +126,8 @@ mod tests {
         assert!(lens(&[]).is_empty());
     }
 
+    /// A listing goes from node 1 to node 4. Its anchor leads to the node and the place there, and is refused once the
+    /// node has left the list.
     #[test]
     fn a_listing_continues_at_its_anchor() {
         let nodes = vec![1, 4];

@@ -80,8 +80,8 @@ impl Journal<'_> {
         Ok(())
     }
 
-    /// Replaces a file by a copy, for which the space that the step needs is reserved. Does nothing if there is no
-    /// file.
+    /// Replaces a file by a copy, for which the space that the step needs is reserved. Does nothing if the file is
+    /// missing.
     fn replace_by_copy(
         &self,
         path: &Path,

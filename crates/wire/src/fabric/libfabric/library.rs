@@ -111,6 +111,7 @@ functions! {
 mod tests {
     use super::*;
 
+    /// The child ends with the code 1 if it found the library usable, else with 0.
     #[test]
     fn a_child_of_a_process_that_has_loaded_the_library_does_not_use_it() {
         let _ = functions();
