@@ -24,7 +24,8 @@ impl<'a> From<&'a Transaction> for Access<'a> {
 }
 
 impl Access<'_> {
-    /// The view of a read, for the backend.
+    /// The view of a read, and the attempt of the transaction that records it. Fails if the transaction has ended, or
+    /// belongs to another container.
     pub(crate) fn reading(self, container: &Container) -> Result<Reading> {
         match self {
             Self::Latest => Ok(Reading { view: View::Latest, attempt: None }),

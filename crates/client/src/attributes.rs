@@ -39,10 +39,12 @@ enum Owner {
 }
 
 impl Attributes {
+    /// The attributes of a pool whose names have this prefix, [`USER`] or [`PROPERTY`].
     pub(crate) fn of_pool(pool: &Arc<dyn Pool>, prefix: &'static str, writable: bool) -> Self {
         Self { owner: Owner::Pool(Arc::clone(pool)), prefix, writable }
     }
 
+    /// The attributes of a container whose names have this prefix, [`USER`] or [`PROPERTY`].
     pub(crate) fn of_container(of: &Container, prefix: &'static str, writable: bool) -> Self {
         Self { owner: Owner::Container(of.clone()), prefix, writable }
     }
@@ -168,6 +170,7 @@ impl Container {
         Ok(true)
     }
 
+    /// The attributes with this prefix, which can be changed if the container is open for writing.
     fn metadata(&self, prefix: &'static str) -> Attributes {
         Attributes::of_container(self, prefix, self.is_writable())
     }

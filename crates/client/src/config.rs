@@ -102,7 +102,8 @@ impl Config {
     }
 }
 
-/// True if this user can see the file. Files below the home directory of another user do not count.
+/// False if the file does not exist, or is in a directory that this user may not enter, such as the home of another
+/// user.
 fn exists(file: &Path) -> bool {
     let kinds = [std::io::ErrorKind::NotFound, std::io::ErrorKind::PermissionDenied];
     file.symlink_metadata().map_or_else(|error| !kinds.contains(&error.kind()), |_| true)

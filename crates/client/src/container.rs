@@ -39,6 +39,7 @@ impl Drop for Handle {
 }
 
 impl Container {
+    /// A handle of a container that the backend has opened.
     pub(crate) fn new(
         pool: &Arc<dyn backend::Pool>,
         opened: Box<dyn OpenContainer>,
@@ -237,6 +238,7 @@ impl Container {
 
 /// Operations on which objects and transactions are built.
 impl Container {
+    /// The id of the container in its pool.
     pub(crate) fn id(&self) -> ContainerId {
         self.info().id
     }
@@ -305,6 +307,7 @@ impl Container {
     }
 }
 
+/// The error for an operation on a closed container.
 #[cold]
 fn closed() -> Error {
     Error::new(ErrorKind::NoHandle, "the container is closed: open it again")

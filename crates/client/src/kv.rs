@@ -160,7 +160,7 @@ impl Kv {
         }
     }
 
-    /// Length of a value without reading it; `None` if the key does not exist.
+    /// Length of a value that a plain read has found to be 0: 0 if it is empty, `None` if the key does not exist.
     async fn empty_or_missing(&self, key: &[u8], access: Access<'_>) -> Result<Option<u64>> {
         match self.fetch(key, Sink::None, Self::GET, access).await {
             Ok(len) => Ok(Some(len)),
@@ -236,7 +236,7 @@ impl Kv {
     }
 }
 
-/// Shortens a value to the length that it turned out to have.
+/// Shortens the buffer of a read to `len`, the length of the value that was read.
 fn shortened(mut value: Vec<u8>, len: u64) -> Vec<u8> {
     value.truncate(usize::try_from(len).unwrap_or(usize::MAX));
     value.shrink_to_fit();

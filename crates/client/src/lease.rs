@@ -25,7 +25,7 @@ impl Lease {
         Ok(Self { container, oid, generation, ended: false })
     }
 
-    /// Takes a lease on each object with one call, or on none if that fails.
+    /// Takes a lease on each object with one call, or on none if that fails. They are in the order of `oids`.
     pub(crate) async fn take_each(container: &Container, oids: &[ObjectId]) -> Result<Vec<Self>> {
         let generation = esker_os::generation();
         container.opened_or_closed().lease_each(oids).await?;

@@ -235,7 +235,8 @@ fn by_uuid(uuid: Uuid) -> Option<PathBuf> {
     native
 }
 
-/// Finds a pool by its name in the directories of pools.
+/// The path of the first pool or map with this label in the directories of pools. `None` if there is none, or the name
+/// is a path.
 fn by_label(name: &str) -> Option<PathBuf> {
     let plain = !name.is_empty() && !name.contains('/') && name != "." && name != "..";
     let in_directory = |directory: PathBuf| {
@@ -257,6 +258,7 @@ fn is_pool(path: &Path) -> bool {
     found.map_or_else(|error| error.kind() == std::io::ErrorKind::PermissionDenied, |_| true)
 }
 
+/// The error for a label or UUID that no pool in the directories has.
 fn unknown_pool_error(name: &str) -> Error {
     let paths: Vec<String> =
         pool_directories().iter().map(|path| path.display().to_string()).collect();
@@ -270,7 +272,7 @@ fn unknown_pool_error(name: &str) -> Error {
     )
 }
 
-/// Opens the pool with this name.
+/// Opens the pool with this label, UUID or URL, by the backend that the name belongs to.
 pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<Arc<dyn Pool>> {
     #[cfg(feature = "memory")]
     if let Some(name) = name.strip_prefix("memory:") {

@@ -76,7 +76,8 @@ impl Container {
         self.find_with_any_class(name, otype, class, access).await
     }
 
-    /// Finds an object by any name, without a known class.
+    /// Finds an object as [`Container::find_named`] does, but also by names that users cannot give, such as that of the
+    /// catalog.
     pub(crate) async fn find_with_any_class(
         &self,
         name: &str,
@@ -173,7 +174,7 @@ fn check_name(name: &str) -> Result<()> {
     }
 }
 
-/// The bits of an object id that a name determines.
+/// The user's bits of an object id that a name determines: type and class are zero.
 pub(crate) fn user_bits(name: &str) -> ObjectId {
     let digest = Sha256::digest(name);
     let number = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
@@ -224,6 +225,7 @@ mod tests {
             kv.put(b"key", b"value", Kv::INSERT, Access::Latest).wait().unwrap();
         };
         assert_eq!(find(None), Ok(named(None)));
+        // A class that an object copied from another pool may have.
         let copied = ObjectClass::from_code(ObjectClass::S1.code() + 32);
         let other =
             ObjectId::generate(named(None).hi, named(None).lo, ObjectType::KvHashed, copied);

@@ -271,9 +271,9 @@ impl Object {
         self.container.opened()?.unlink_on_last_close(self.oid).await
     }
 
-    /// Records that a lock file of the object ([`crate::lock_file`]) is about to be created, or was removed. A
-    /// process that has such a file open, with a shared lock on [`crate::PRESENCE`], uses the object as if it had a
-    /// lease.
+    /// Records that a lock file of the object ([`crate::lock_file`]) is about to be created (`made` is true), or was
+    /// removed (false). A process that has such a file open, with a shared lock on [`crate::PRESENCE`], uses the object
+    /// as if it had a lease.
     ///
     /// # Errors
     /// Errors of the backend.
@@ -281,6 +281,7 @@ impl Object {
         self.container.opened()?.note_lock_file(self.oid, made).await
     }
 
+    /// Makes one change to the object, at once or in a transaction.
     pub(crate) async fn write(&self, op: WriteOp<'_>, access: Access<'_>) -> Result<()> {
         self.check_writable()?;
         self.container.write(&[Write { oid: self.oid, op }], access).await

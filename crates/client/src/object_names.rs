@@ -113,6 +113,7 @@ impl Container {
         self.existing(all.into_iter(), access).await
     }
 
+    /// The catalog of names, whose class may be another one in a copy. Its first name creates it.
     async fn name_catalog(&self, access: Access<'_>) -> Result<Kv> {
         let oid = self.find_with_any_class(CATALOG, ObjectType::KvHashed, None, access).await?;
         self.kv(oid)

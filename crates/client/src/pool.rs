@@ -158,6 +158,7 @@ impl Pool {
         self.metadata(attributes::PROPERTY)
     }
 
+    /// The attributes with this prefix, which can be changed unless the pool is open read-only.
     fn metadata(&self, prefix: &'static str) -> Attributes {
         Attributes::of_pool(&self.backend, prefix, self.mode != OpenMode::ReadOnly)
     }

@@ -32,6 +32,7 @@ enum TransactionPhase {
 
 struct TransactionState {
     phase: TransactionPhase,
+    /// Epoch of the snapshot that is read, or of the committed writes.
     epoch: Option<Epoch>,
     attempt: Arc<Attempt>,
 }
@@ -39,6 +40,7 @@ struct TransactionState {
 /// The reads and writes since the transaction was opened or restarted.
 #[derive(Default)]
 pub(crate) struct Attempt {
+    /// Read versions, which the commit verifies.
     tokens: ReadTokens,
     writes: Mutex<OwnedWrites>,
 }
@@ -262,10 +264,10 @@ impl Transaction {
         Ok(writes.updated_dkeys(oid).map(<[u8]>::to_vec).collect())
     }
 
-    /// The attempt that an operation on `container` joins.
+    /// The attempt that an operation on `container` joins: its reads and writes are recorded there.
     ///
     /// # Errors
-    /// `Invalid` if the transaction belongs to another container or is no longer open.
+    /// `Invalid` if the transaction belongs to another container, `NoPermission` if it has ended.
     fn open_attempt(&self, container: &Container) -> Result<Arc<Attempt>> {
         if !self.container.is_same(container) {
             return Err(Error::new(
@@ -312,11 +314,13 @@ impl Drop for CommitGuard<'_> {
     }
 }
 
+/// The error for ending a transaction twice in the same way.
 #[cold]
 fn already(what: &str) -> Error {
     Error::new(ErrorKind::Already, format!("the transaction was already {what}"))
 }
 
+/// The error for an operation that the state of the transaction does not allow.
 #[cold]
 fn refused(why: &str) -> Error {
     Error::new(ErrorKind::NoPermission, format!("transaction: {why}"))

@@ -19,6 +19,7 @@ enum Content {
 }
 
 impl View {
+    /// A view of bytes that are stored in the pool.
     pub(crate) fn in_place(bytes: Bytes) -> Self {
         Self(Content::InPlace(bytes))
     }

@@ -43,10 +43,11 @@ fn local_calls_allocate_nothing() {
     // Each new segment costs a few allocations.
     assert!(count < ROUNDS / 10, "{count} allocations of {ROUNDS} writes of an array");
     drop((array, bytes, kv, tank));
-    expect_few_by_the_log();
+    buffered_puts_allocate_little();
 }
 
-fn expect_few_by_the_log() {
+/// Checks that puts to the write buffer, and reads of them, allocate next to nothing.
+fn buffered_puts_allocate_little() {
     let tank = Tank::new();
     let (class, small) = (Some(ObjectClass::SX), [1; 64]);
     let oid = tank.container.generate_oid(0, 1, ObjectType::KvHashed, class, 0).unwrap();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 const SHAPE: ArrayAttributes = ArrayAttributes { cell_size: 2, chunk_size: 10 };
 
+/// A container in a pool in memory.
 fn container() -> Container {
     let backend: Arc<dyn esker_backend::Pool> = Arc::new(Memory::new(4));
     let pool = Pool::from_backend(backend, OpenMode::ReadWrite);
@@ -17,27 +18,32 @@ fn container() -> Container {
     pool.open_container("test", OpenMode::ReadWrite).wait().unwrap()
 }
 
+/// The id of an object of this type, the same for each type.
 fn oid(container: &Container, otype: ObjectType) -> ObjectId {
     container.generate_oid(0, 1, otype, None, 0).unwrap()
 }
 
+/// A new array of type `Array`, with the attributes [`SHAPE`].
 fn array(container: &Container) -> Array {
     let oid = oid(container, ObjectType::Array);
     container.create_array(oid, SHAPE, Access::Latest).wait().unwrap()
 }
 
+/// An array of type `ArrayByte` with 10 cells per chunk.
 fn byte_array(container: &Container) -> Array {
     let shape = ArrayAttributes { cell_size: 1, chunk_size: 10 };
     let oid = oid(container, ObjectType::ArrayByte);
     container.open_array_with_attributes(oid, shape).unwrap()
 }
 
+/// Writes cells with this data, from the cell `start` on.
 fn write(array: &Array, start: u64, data: &[u8]) {
     let count = data.len() as u64 / array.attributes().cell_size;
     let ranges = [Extent::new(start, count)];
     array.write(&ranges, Source::One(data), Access::Latest).wait().unwrap();
 }
 
+/// Fills the buffer with cells from `start` on.
 fn read_into(array: &Array, start: u64, buffer: &mut [u8]) -> ArrayRead {
     let ranges = [Extent::new(start, buffer.len() as u64 / array.attributes().cell_size)];
     array.read(&ranges, Sink::One(buffer), Access::Latest).wait().unwrap()
@@ -61,6 +67,7 @@ fn all_array_types_can_be_created_but_only_one_opened() {
         let opened = kind(container.open_array(oid, Access::Latest).wait());
         let shaped = kind(container.open_array_with_attributes(oid, SHAPE));
         let bad = Some(ErrorKind::Invalid);
+        // Code 11 is `Array`, 12 `ArrayAttr`, 13 `ArrayByte`.
         assert_eq!(created, if otype.is_array() { None } else { bad }, "create {otype:?}");
         assert_eq!(opened, if code == 11 { None } else { bad }, "open {otype:?}");
         assert_eq!(shaped, if code == 12 || code == 13 { None } else { bad }, "shape {otype:?}");
@@ -82,7 +89,7 @@ fn creating_an_existing_array_fails() {
 }
 
 #[test]
-fn sizes_of_zero_are_refused() {
+fn invalid_cell_and_chunk_sizes_are_refused() {
     let container = container();
     for (cell_size, chunk_size) in [(0, 1), (1, 0), (1 << 40, 1)] {
         let shape = ArrayAttributes { cell_size, chunk_size };
@@ -374,7 +381,7 @@ fn long_and_short_punches_remove_the_same_cells() {
 }
 
 #[test]
-fn an_array_shrinks_and_grows() {
+fn resized_array_keeps_cells_below_its_size_and_grows_with_zeros() {
     for (old, new) in [(35, 35), (35, 34), (35, 31), (35, 30), (35, 12), (35, 1), (5, 40), (0, 7)] {
         let container = container();
         let array = byte_array(&container);
@@ -393,7 +400,7 @@ fn an_array_shrinks_and_grows() {
 }
 
 #[test]
-fn an_array_of_size_zero_still_exists() {
+fn array_resized_to_zero_can_be_opened() {
     let container = container();
     let array = array(&container);
     write(&array, 0, &[7; 200]);

@@ -31,11 +31,13 @@ impl Tank {
         Self { folder, pool, container }
     }
 
+    /// A Key-Value of this class.
     fn kv(&self, class: ObjectClass) -> Kv {
         let oid = self.container.generate_oid(0, 1, ObjectType::KvHashed, Some(class), 0).unwrap();
         self.container.kv(oid).unwrap()
     }
 
+    /// Writes a byte array of one chunk on one target.
     fn write_array(&self, number: u64, bytes: &[u8]) -> Result<()> {
         let class = Some(ObjectClass::S1);
         let oid = self.container.generate_oid(1, number, ObjectType::ArrayByte, class, 0)?;
@@ -156,7 +158,8 @@ fn until_full(refusals: u32, mut work: impl FnMut() -> Result<()>) {
     }
 }
 
-/// A pool whose data takes what the index could grow into, and whose index is full of values that snapshots keep.
+/// Fills a pool with data, so that the index cannot grow, and the index with values that snapshots keep. Returns the
+/// epochs of the snapshots.
 fn filled_under_snapshots(tank: &Tank, kv: &Kv, random: &mut Random) -> Vec<Epoch> {
     let mut snapshots = Vec::new();
     let mut arrays = 0;
@@ -244,7 +247,7 @@ fn intents_of_large_transactions_are_freed() {
 }
 
 #[test]
-fn existing_records_can_be_read() {
+fn key_that_another_thread_has_inserted_is_readable() {
     let tank = Tank::new("group", |spec| {
         spec.durability = Some(esker::types::info::Durability::Commit);
     });
@@ -280,12 +283,14 @@ impl Bytes {
         Self { array, expected: vec![0; len] }
     }
 
+    /// Writes one byte, and expects it from then on.
     fn put(&mut self, at: usize, byte: u8) {
         self.expected[at] = byte;
         let range = [Extent::new(at as u64, 1)];
         self.array.write(&range, Source::One(&[byte]), Access::Latest).wait().unwrap();
     }
 
+    /// Checks that the array has the expected bytes.
     #[track_caller]
     fn check(&self, access: Access<'_>) {
         let mut found = vec![0; self.expected.len()];

@@ -27,6 +27,7 @@ impl Site {
         Self(folder, container)
     }
 
+    /// A byte array; its id depends on the number.
     fn array(&self, bytes: usize) -> Array {
         let otype = ObjectType::ArrayByte;
         let oid = self.1.generate_oid(0, bytes as u64, otype, Some(ObjectClass::S1), 0);
@@ -68,7 +69,8 @@ fn while_changed(bytes: &[AtomicU8], work: impl FnOnce()) {
     });
 }
 
-/// Writes blocks from a buffer that changes. Reads each into a private buffer, and into one that changes.
+/// Writes blocks of `len` bytes from memory that changes, divided into this number of buffers. Reads each block into a
+/// private buffer, and into one that changes.
 fn blocks_can_be_read(site: &Site, len: usize, pieces: usize) {
     let array = site.array(len);
     let shared: Vec<AtomicU8> = (0..len).map(|_| AtomicU8::new(1)).collect();
@@ -99,6 +101,7 @@ fn blocks_can_be_read(site: &Site, len: usize, pieces: usize) {
     });
 }
 
+/// Writes and reads blocks of each length that is stored in another way.
 fn all_can_be_read(site: &Site) {
     // Values in the index, in one extent, in several extents, and in more than one call.
     for len in [1000, 8192, 100_000, 300_000] {

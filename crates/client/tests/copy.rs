@@ -17,6 +17,7 @@ fn options() -> Options {
     Options { stride: 200 << 10, workers: 3, ..Options::default() }
 }
 
+/// Copies a container into the pool `to`.
 fn run(from: &Container, to: &Pool, label: &str) -> Result<Summary> {
     copy(from, to, label, &options(), &Progress::default())
 }
@@ -25,7 +26,7 @@ fn open(pool: &Pool, label: &str) -> Container {
     pool.open_container(label, OpenMode::ReadWrite).wait().unwrap()
 }
 
-/// Copies forth and back.
+/// Copies a filled container from a pool of the kind `first` to one of the kind `second`, and back. Compares all three.
 fn copies_back_and_forth(first: &str, second: &str) {
     let folder = Folder::new();
     let (here, there) = (folder.pool(first), folder.pool(second));
@@ -66,7 +67,7 @@ fn files_and_memory() {
 }
 
 #[test]
-fn native_and_ceph() {
+fn copies_between_native_pools_and_ceph_are_equal() {
     match std::env::var(content::RADOS) {
         Ok(_) => copies_back_and_forth("native", "rados"),
         Err(_) => esker_testing::skip(format_args!(
@@ -86,13 +87,14 @@ fn holes_stay_holes() {
     assert_eq!(all(&from), all(&open(&there, "to")));
 }
 
+/// Stores a value under an akey of an object.
 fn put(container: &Container, oid: ObjectId, akey: &[u8]) {
     let value = Value::Single(Source::One(b"value"));
     let updates = [Update { akey, value, cond: Cond::NONE }];
     container.object(oid).update(b"dkey", Cond::NONE, &updates, Access::Latest).wait().unwrap();
 }
 
-/// No trace is left on either side.
+/// Checks that a copy is refused, and leaves no trace on either side.
 fn is_refused(from: &Container, to: &Pool) {
     let error = run(from, to, "to").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");

@@ -54,6 +54,7 @@ impl System {
 
 suite!(topics, found().map(|system| move || system.pool()));
 
+/// Compares the pool with the model by random operations.
 fn compare(seed: u64, steps: u64) {
     if let Some(system) = system() {
         println!("{}={seed}", esker_testing::SEED_VARIABLE);
@@ -83,7 +84,7 @@ fn copied(from: &Container, to: &Pool, label: &str) -> Container {
 
 /// Object by object, with ids, classes, keys and extents.
 #[test]
-fn a_container_round_trips() {
+fn container_copied_to_daos_and_back_is_equal() {
     let Some(system) = system() else { return };
     let folder = Folder::new();
     let here = folder.pool("native");
@@ -172,6 +173,7 @@ fn transactions_prove_listings_of_flat_objects() {
     assert_eq!(commit(&gone), Err(ErrorKind::TxRestart));
 }
 
+/// Checks that an operation has failed with this kind of error, and a message with these words.
 fn expect_refusal<T>(outcome: Result<T>, kind: ErrorKind, words: &[&str]) {
     let error = outcome.err().expect("a refusal");
     assert_eq!(error.kind(), kind, "{error}");

@@ -23,6 +23,7 @@ fn initialisation_that_hangs_is_continued_by_a_later_attempt() {
     }
 }
 
+/// Runs this test program again, with the path of an agent that does not exist yet.
 fn run_again() {
     let name = format!("esker-agent-{}", std::process::id());
     let agent = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -32,6 +33,7 @@ fn run_again() {
     assert!(status.expect("a process").success());
 }
 
+/// Opens the pool twice without an agent, which times out, and then with one.
 fn open_twice(url: &str, agent: &Path) {
     let url = DaosUrl::parse(url).expect("a URL").expect("a daos URL");
     let hasty = DaosUrl { timeout: Some(1), ..url.clone() };

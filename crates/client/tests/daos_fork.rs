@@ -9,6 +9,7 @@ use esker::{Pool, Wait};
 /// Seconds after which a child that hangs is ended.
 const CHILD_SECONDS: u32 = 60;
 
+/// The kind of the error; `None` for a success.
 fn kind_of<T>(result: esker::types::Result<T>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }

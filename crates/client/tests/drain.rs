@@ -10,6 +10,7 @@ use esker::{Access, ArrayAttributes, Container, Pool, Wait};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Options with a short stride, so that a drain records its progress often.
 fn options() -> Options {
     Options { stride: 200 << 10, workers: 3, ..Options::default() }
 }
@@ -24,10 +25,12 @@ fn open(pool: &Pool) -> Container {
     pool.open_container("to", OpenMode::ReadWrite).wait().unwrap()
 }
 
+/// Drains in rounds until one finds nothing to do.
 fn drain_all(from: &Container, to: &Pool) {
     with(from, to, false, |drain| while !drain.round().unwrap().is_idle() {});
 }
 
+/// Sets a key of the Key-Value with this number.
 fn put(container: &Container, number: u64, key: &str, value: &[u8]) {
     let kv = container.kv(oid(container, number, ObjectType::KvHashed)).unwrap();
     kv.put(key.as_bytes(), value, Cond::NONE, Access::Latest).wait().unwrap();
@@ -56,6 +59,7 @@ fn drains_work_to_and_from_daos() {
     }
 }
 
+/// Drains a container between pools of two kinds, and checks the counts of each round.
 fn move_objects(first: &str, second: &str) {
     let folder = Folder::new();
     let (here, there) = (folder.pool(first), folder.pool(second));
@@ -140,6 +144,7 @@ fn concurrent_writes_are_not_lost() {
     }
 }
 
+/// Drains a container while two threads write to it. Checks that the destination has the last value of each key.
 fn lose_no_writes(first: &str, second: &str) {
     let folder = Folder::new();
     let (here, there) = (folder.pool(first), folder.pool(second));

@@ -31,6 +31,7 @@ const KEYS: u32 = 20;
 /// Short values, and values that need long pieces.
 const LENGTHS: [usize; 2] = [10, 300_000];
 
+/// Opens the pool of a map over the fabric.
 fn open(map: &Map) -> Result<Pool> {
     let dial = Arc::new(Fabric { provider: Some(PROVIDER.to_owned()) });
     let timeouts = Timeouts::default();
@@ -39,6 +40,7 @@ fn open(map: &Map) -> Result<Pool> {
     Ok(Pool::from_backend(Arc::new(pool), OpenMode::ReadWrite))
 }
 
+/// A Key-Value over all nodes, in a new container.
 fn new_kv(pool: &Pool, label: &str) -> (Container, Kv) {
     pool.create_container(&NewContainer::named(label)).wait().expect("a container");
     let container = pool.open_container(label, OpenMode::ReadWrite).wait().expect("it is there");
@@ -47,10 +49,12 @@ fn new_kv(pool: &Pool, label: &str) -> (Container, Kv) {
     (container, kv)
 }
 
+/// The value of a key in a round, short or long depending on the key.
 fn value(round: u8, key: u32) -> Vec<u8> {
     vec![round; LENGTHS[key as usize % LENGTHS.len()]]
 }
 
+/// Sets all keys to their values of a round.
 fn put_all(kv: &Kv, round: u8) {
     for key in 0..KEYS {
         let (key, value) = (key.to_le_bytes(), value(round, key));
@@ -58,6 +62,7 @@ fn put_all(kv: &Kv, round: u8) {
     }
 }
 
+/// Checks that all keys have their values of a round.
 fn expect_all(kv: &Kv, round: u8) {
     for key in 0..KEYS {
         let found = kv.get(&key.to_le_bytes(), Access::Latest).wait().expect("a get");
@@ -102,6 +107,7 @@ impl Drop for Stop<'_> {
     }
 }
 
+/// Forks children, and checks in the parent what each has written.
 fn fork_and_look(map: &Map, container: &Container, kv: &Kv) {
     for round in (1..).step_by(2).take(CHILDREN) {
         put_all(kv, round);

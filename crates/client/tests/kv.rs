@@ -7,6 +7,7 @@ use esker::{Access, Container, Kv, Pool, Wait};
 use esker_backend::NewContainer;
 use std::sync::Arc;
 
+/// A container in a pool in memory.
 fn container() -> Container {
     let backend: Arc<dyn esker_backend::Pool> = Arc::new(Memory::new(4));
     let pool = Pool::from_backend(backend, OpenMode::ReadWrite);
@@ -15,11 +16,13 @@ fn container() -> Container {
     pool.open_container("test", OpenMode::ReadWrite).wait().unwrap()
 }
 
+/// The Key-Value of the tests.
 fn kv_in(container: &Container) -> Kv {
     let oid = container.generate_oid(0, 1, ObjectType::KvHashed, None, 0).unwrap();
     container.kv(oid).unwrap()
 }
 
+/// A Key-Value in a container of its own.
 fn kv() -> Kv {
     kv_in(&container())
 }
@@ -42,6 +45,7 @@ fn other_object_types_are_rejected() {
     for code in 0..=14 {
         let otype = ObjectType::from_code(code).unwrap();
         let oid = container.generate_oid(0, 1, otype, None, 0).unwrap();
+        // Codes 8 to 10 are the types of Key-Values.
         let expected = if (8..=10).contains(&code) { None } else { Some(ErrorKind::Invalid) };
         assert_eq!(kind(container.kv(oid)), expected, "{otype:?}");
     }

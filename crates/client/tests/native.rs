@@ -57,6 +57,7 @@ fn pool(folder: &Folder, sort: Sort, targets: u32) -> Arc<dyn esker_backend::Poo
     Arc::new(Native::open(&folder.0.join(label), OpenMode::ReadWrite).expect("opening the pool"))
 }
 
+/// Makes pools of a kind, in one directory.
 fn pools(sort: Sort, targets: u32) -> impl Fn() -> Arc<dyn esker_backend::Pool> {
     let folder = Folder::new(sort);
     move || pool(&folder, sort, targets)
@@ -68,6 +69,7 @@ suite!(unbuffered, pools(Sort::Unbuffered, 2));
 suite!(disk, pools(Sort::Disk(Durability::Process), 2));
 suite!(durable, pools(Sort::Disk(Durability::Commit), 2));
 
+/// Compares a pool with the model by random operations.
 fn compare(seed: u64, steps: u64, sort: Sort, targets: u32) {
     let folder = Folder::new(sort);
     println!("{}={seed}", esker_testing::SEED_VARIABLE);

@@ -29,6 +29,7 @@ const NODES: u32 = 3;
 struct Stoppable(Runtime);
 
 impl Stoppable {
+    /// Serves the pool of a node at `address`, and returns the address with the port that was used.
     fn start(address: &str, node: &Node) -> (Self, String) {
         let runtime = served::runtime(1);
         let pool = Native::open(&node.directory, OpenMode::ReadWrite).expect("the part");
@@ -41,6 +42,7 @@ impl Stoppable {
     }
 }
 
+/// The map of a new pool over nodes, all of whose engines run.
 fn map(folder: &Path) -> Map {
     served::map(folder, &[&*RUNTIME; NODES as usize])
 }
@@ -298,6 +300,7 @@ struct Answers {
 }
 
 impl Answers {
+    /// Answers this number of calls, and then none. With `executes`, the first call without an answer takes effect.
     fn lose(&self, calls: i64, executes: bool) {
         self.executes.store(executes, Ordering::Relaxed);
         self.calls.store(calls, Ordering::Relaxed);

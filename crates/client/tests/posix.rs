@@ -34,6 +34,7 @@ impl Drop for Folder {
     }
 }
 
+/// Makes pools in one directory, which sync each write if `fsync`.
 fn pools(fsync: bool) -> impl Fn() -> Arc<dyn Pool> {
     let folder = Folder::new();
     move || folder.pool(fsync)
@@ -42,6 +43,7 @@ fn pools(fsync: bool) -> impl Fn() -> Arc<dyn Pool> {
 suite!(plain, pools(false));
 suite!(synced, pools(true), [containers metadata conditions punch query oids]);
 
+/// Compares a pool with the model by random operations.
 fn compare(seed: u64, steps: u64) {
     let folder = Folder::new();
     println!("{}={seed}", esker_testing::SEED_VARIABLE);

@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 
 /// Environment variables: the task of a child process, and its pool.
 const CHILD: &str = "ESKER_POSIX_CHILD";
+/// Keys that the children write.
 const KEYS: u64 = 8;
 
 /// A pool with a container `c`, removed when the test ends.
@@ -42,6 +43,7 @@ impl Site {
         format!("posix:{}", self.root().display())
     }
 
+    /// The pool, opened with options of its URL.
     fn pool(&self, option: &str) -> Pool {
         Pool::connect(&format!("{}{option}", self.url()), OpenMode::ReadWrite).unwrap()
     }
@@ -50,6 +52,7 @@ impl Site {
         self.pool("").open_container("c", OpenMode::ReadWrite).wait().unwrap()
     }
 
+    /// Starts a child process that does `work`: see `work_of_a_child`.
     fn child(&self, work: &str) -> Child {
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "work_of_a_child", "--ignored", "--nocapture"])
@@ -74,12 +77,13 @@ fn kv(container: &Container) -> Kv {
     container.kv(oid(container, 1, ObjectType::KvHashed)).unwrap()
 }
 
+/// The keys of a Key-Value.
 fn keys(kv: &Kv) -> Vec<Vec<u8>> {
     let batch = kv.list(&mut Anchor::Start, ListLimit::entries(1000), Access::Latest).wait();
     batch.unwrap().iter().map(<[u8]>::to_vec).collect()
 }
 
-/// All files and directories below `path`, as relative paths.
+/// The paths of all files and directories below `path`.
 fn entries(path: &Path) -> BTreeSet<PathBuf> {
     let mut all = BTreeSet::new();
     for entry in fs::read_dir(path).into_iter().flatten() {
@@ -172,11 +176,13 @@ fn checkable(number: u64) -> Vec<u8> {
     value
 }
 
+/// True for a complete value of `checkable`.
 fn is_whole(value: &[u8]) -> bool {
     let rest = &value[8..];
     value[..8] == (value.len() as u64).to_le_bytes() && rest.iter().all(|byte| *byte == rest[0])
 }
 
+/// Sets a key, and in one update two akeys, to values that follow from `number`.
 fn put_number(container: &Container, number: u64) {
     let key = [b'k', (number % KEYS) as u8];
     kv(container).put(&key, &checkable(number), Cond::NONE, Access::Latest).wait().unwrap();
@@ -254,6 +260,7 @@ fn commit_number(container: &Container, number: u64) {
     transaction.commit().wait().unwrap();
 }
 
+/// The byte array of the tests.
 fn array(container: &Container) -> esker::Array {
     let attributes = ArrayAttributes { cell_size: 1, chunk_size: 4096 };
     let oid = oid(container, 3, ObjectType::ArrayByte);
@@ -353,6 +360,7 @@ fn fsync_is_an_option_of_the_pool_and_of_the_url() {
     assert_eq!(of(format!("posix:{}?fsync=off", synced.display())).durability, Durability::Process);
 }
 
+/// Sets the modification time of a file to three days ago.
 fn make_old(path: &Path) {
     let long_ago = SystemTime::now() - Duration::from_secs(3 * 24 * 3600);
     File::open(path).unwrap().set_modified(long_ago).unwrap();

@@ -63,6 +63,7 @@ impl Drop for Cluster {
 
 suite!(topics, found().map(|cluster| move || cluster.pool()));
 
+/// Compares a pool with the model by random operations.
 fn compare(seed: u64, steps: u64) {
     if let Some(cluster) = cluster() {
         println!("{}={seed}", esker_testing::SEED_VARIABLE);
@@ -126,7 +127,7 @@ fn an_array_with_many_writers_lists_all_its_chunks() {
 /// The first object of an array records a new chunk before the chunk is created. Another change to that object in the
 /// same transaction must not be lost.
 #[test]
-fn a_new_chunk_with_a_punch_of_the_first() {
+fn chunk_created_together_with_a_punch_of_the_first_is_readable() {
     let Some(cluster) = cluster() else { return };
     let pool = Pool::from_backend(cluster.pool(), OpenMode::ReadWrite);
     let new = NewContainer::named("test");

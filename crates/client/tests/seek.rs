@@ -26,6 +26,7 @@ fn array(backend: &Arc<Faulty>) -> Array {
     container.open_array_with_attributes(oid, shape).unwrap()
 }
 
+/// Writes one byte to each of these cells.
 fn write(array: &Array, cells: impl Iterator<Item = u64>) {
     for cell in cells {
         array.write(&[Extent::new(cell, 1)], Source::One(b"x"), Access::Latest).wait().unwrap();
@@ -42,6 +43,7 @@ fn starts(array: &Array) -> Vec<u64> {
     found
 }
 
+/// Checks that a seek over large holes lists entries in proportion to the chunks with data.
 fn steps_cost_little(sort: &str) {
     let folder = Folder::new();
     let backend = Arc::new(Faulty::on(folder.pool(sort).backend().clone(), Fault::None));
@@ -61,6 +63,7 @@ fn the_cost_of_large_holes_depends_on_the_data_only() {
     ["memory", "native", "posix"].into_iter().for_each(steps_cost_little);
 }
 
+/// Checks that a seek over small holes lists entries in proportion to the extents.
 fn extents_cost_little(sort: &str) {
     let folder = Folder::new();
     let backend = Arc::new(Faulty::on(folder.pool(sort).backend().clone(), Fault::None));

@@ -16,6 +16,7 @@ fn pool() -> Pool {
     pool_on(Arc::new(Memory::new(4)))
 }
 
+/// A pool of a backend, with a container.
 fn pool_on(backend: Arc<dyn esker_backend::Pool>) -> Pool {
     let pool = Pool::from_backend(backend, OpenMode::ReadWrite);
     let new = NewContainer::named("test");
@@ -101,7 +102,7 @@ fn a_failed_commit_can_be_aborted_or_restarted() {
 }
 
 #[test]
-fn reading_needs_no_write_permission() {
+fn transaction_on_a_read_only_container_reads_but_does_not_write() {
     let pool = pool();
     let writer = pool.open_container("test", OpenMode::ReadWrite).wait().unwrap();
     kv(&writer).put(b"key", b"v", Cond::NONE, Access::Latest).wait().unwrap();

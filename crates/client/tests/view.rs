@@ -39,12 +39,14 @@ impl Scratch {
         scratch
     }
 
+    /// A pool in memory, beside those of other tests.
     fn in_memory() -> Self {
         let mut scratch = Self::new(Path::new("/dev/shm"));
         scratch.among_others = Some(VIEWS.read().unwrap_or_else(PoisonError::into_inner));
         scratch
     }
 
+    /// Opens the pool again, as a process does after a restart.
     fn open(&mut self) {
         let path = self.folder.join("pool");
         self.pool =
@@ -59,6 +61,7 @@ impl Scratch {
         self.pool().open_container("c", OpenMode::ReadWrite).wait().unwrap()
     }
 
+    /// Free bytes for data.
     fn free(&self) -> u64 {
         self.pool().info().wait().unwrap().targets.iter().map(|space| space.data_free).sum()
     }
@@ -80,12 +83,14 @@ fn kv(container: &Container) -> Kv {
     container.kv(container.generate_oid(0, 1, ObjectType::KvHashed, class, 0).unwrap()).unwrap()
 }
 
+/// An array of cells of 2 bytes.
 fn array(container: &Container, chunk_size: u64) -> Array {
     let oid = container.generate_oid(0, 2, ObjectType::Array, None, 0).unwrap();
     let shape = ArrayAttributes { cell_size: 2, chunk_size };
     container.create_array(oid, shape, Access::Latest).wait().unwrap()
 }
 
+/// Sets a key to a value of [`VALUE`] bytes, all equal to `fill`.
 fn put(kv: &Kv, key: &str, fill: u8) -> esker::types::Result<()> {
     kv.put(key.as_bytes(), &vec![fill; VALUE], Cond::NONE, Access::Latest).wait()
 }
@@ -97,6 +102,7 @@ fn churn(kv: &Kv, fill: u8) {
     }
 }
 
+/// True for a value of `put`.
 fn is_all(bytes: &[u8], fill: u8) -> bool {
     bytes.len() == VALUE && bytes.iter().all(|&byte| byte == fill)
 }
@@ -187,7 +193,7 @@ fn a_view_outlives_its_handles_and_the_last_process_with_the_pool_open() {
 }
 
 #[test]
-fn views_work_in_snapshots_and_transactions() {
+fn views_in_snapshots_stay_and_in_transactions_count_as_reads() {
     let scratch = Scratch::in_memory();
     let container = scratch.container();
     let kv = kv(&container);
@@ -240,7 +246,7 @@ fn contiguous_parts_of_arrays_are_viewed_in_place() {
 }
 
 #[test]
-fn on_other_backends_a_view_is_a_copy() {
+fn view_on_other_backends_or_a_disk_is_a_copy() {
     let files = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("esker-view-files-{}", std::process::id()));
     PosixPool::create(&files, false).unwrap();

@@ -91,7 +91,8 @@ impl Attr {
         }
     }
 
-    /// The attributes of an entry, with its link count.
+    /// These attributes with the link count of the entry at `location`: 0 for an orphan, which has lost its name, else
+    /// 1.
     pub(crate) fn at(self, location: &EntryLocation) -> Self {
         Self { nlink: u32::from(!location.is_orphans()), ..self }
     }
@@ -135,10 +136,11 @@ impl Attr {
 pub(crate) fn content(fs: &Mounted, inode: &Inode) -> Result<Array> {
     let attributes = ArrayAttributes { cell_size: 1, chunk_size: chunk_size(fs, inode) };
     let content = fs.container().open_array_with_attributes(inode.oid, attributes)?;
+    // With reliable marks, the size of a file with one chunk costs one request, to one node.
     Ok(if fs.rules.has_stripe_marks { content.with_reliable_marks() } else { content })
 }
 
-/// Chunk size of a file.
+/// Chunk size in bytes of a file: its own or, if the inode has 0, that of the file system.
 fn chunk_size(fs: &Mounted, inode: &Inode) -> u64 {
     match inode.chunk_size {
         0 => fs.superblock().chunk_size,

@@ -102,8 +102,8 @@ impl Node {
         self.insert(name, Kind::File, new, &[], proof)
     }
 
-    /// Creates an entry and its object in one transaction. With a `proof` of the reads of its path, fails if the path
-    /// has changed since.
+    /// Creates an entry and its object in one transaction. `target` is that of a symbolic link, else empty. With a
+    /// `proof` of the reads of its path, fails if the path has changed since.
     fn insert(
         &self,
         name: &[u8],
@@ -188,6 +188,7 @@ impl Node {
         }
     }
 
+    /// A new object id for an entry of this kind. Without a class, DAOS's rules choose one.
     pub(crate) fn new_oid(&self, kind: Kind, class: Option<ObjectClass>) -> Result<ObjectId> {
         self.fs().mounted().oids.next(self.fs().container(), object_type(kind), class)
     }
@@ -220,7 +221,8 @@ impl Node {
         }
     }
 
-    /// Adds an entry in one transaction, if the name is free and the directory exists.
+    /// Adds an entry in one transaction, if the name is free and the directory exists. Stores `target` with it unless
+    /// empty.
     fn write_entry(
         &self,
         name: &[u8],
@@ -267,6 +269,7 @@ impl Node {
         })
     }
 
+    /// The error for a new entry whose name exists in this directory.
     #[cold]
     fn exists_error(&self, name: &[u8]) -> Error {
         let (dir, name) = (self.path(), String::from_utf8_lossy(name));
@@ -275,6 +278,7 @@ impl Node {
     }
 }
 
+/// The code of an object class: `special` (of files) if it is set, else `general`. 0 means not set.
 fn pick_code(special: u32, general: u32) -> u32 {
     if special != 0 { special } else { general }
 }

@@ -24,7 +24,7 @@ impl Default for DeferredCloses {
 }
 
 impl DeferredCloses {
-    /// Takes the lease of a file that was closed a moment ago, to open it again.
+    /// Takes the lease of a file that was closed a moment ago, to open it again; `None` if this process holds none.
     pub(crate) fn take(&self, oid: ObjectId) -> Option<Lease> {
         let mut leases = self.leases.lock();
         let at = leases.iter().position(|(lease, _)| lease.oid() == oid)?;
@@ -38,6 +38,7 @@ impl DeferredCloses {
         leases.len()
     }
 
+    /// True if this process holds the lease of a closed file with this object.
     pub(crate) fn contains(&self, oid: ObjectId) -> bool {
         self.leases.lock().iter().any(|(lease, _)| lease.oid() == oid)
     }
@@ -53,7 +54,7 @@ impl DeferredCloses {
         let mut removed = removed.lock().unwrap_or_else(PoisonError::into_inner);
         let held = std::mem::take(&mut *self.leases.lock());
         let (leases, inodes): (Vec<_>, Vec<_>) = held.into_iter().unzip();
-        // An error is ignored: leases end with their connection.
+        // True for each removed file whose last lease this was. An error is ignored: leases end with their connection.
         let is_last = Lease::release_each(leases).wait().unwrap_or_default();
         removed
             .extend(inodes.into_iter().zip(is_last).filter(|(_, is_last)| *is_last).map(|it| it.0));

@@ -17,15 +17,16 @@ pub(crate) struct DeferredRemovals {
 #[derive(Default)]
 struct Files {
     entries: Vec<FullEntry>,
-    /// A thread will free them.
+    /// A thread is scheduled that frees them.
     is_scheduled: bool,
 }
 
 /// State after a file was added.
 pub(crate) struct Added {
-    /// Number of files.
+    /// Number of files whose content is to be freed.
     pub(crate) count: usize,
-    /// The caller schedules that they are freed.
+    /// True for the first file since the last call of [`DeferredRemovals::free_all`]: the caller schedules the next
+    /// call.
     pub(crate) is_to_schedule: bool,
 }
 

@@ -79,7 +79,7 @@ impl DirectoryCache {
         self.directories.lock().found.get(&dir)?.get(name).cloned()
     }
 
-    /// Caches a directory, in place of the one cached before under its name.
+    /// Caches a directory, in place of the one cached before under its name. A full cache is emptied first.
     fn put(&self, location: EntryLocation, directory: Directory) {
         let mut all = self.directories.lock();
         if all.count >= DIRECTORY_CACHE_MAX {

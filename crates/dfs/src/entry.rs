@@ -46,12 +46,13 @@ pub(crate) struct EntryLocation {
 }
 
 impl EntryLocation {
-    /// The inode of the entry.
+    /// Fetches the inode of the entry from the container `in_`; `None` if the name does not exist.
     pub(crate) async fn inode(&self, in_: &Container, access: Access<'_>) -> Result<Option<Inode>> {
         fetch(&in_.object(self.dir), &self.name, access).await
     }
 
-    /// True for the inode of a file without a name.
+    /// True if `dir` is the object that stores files without a name. The upper half of `hi` is not compared: it has the
+    /// type and class of the object.
     pub(crate) fn is_orphans(&self) -> bool {
         (self.dir.hi as u32, self.dir.lo) == (ORPHANS_HI as u32, 0)
     }
@@ -69,6 +70,7 @@ impl EntryLocation {
         Ok(exists.then_some(ObjectId { hi, lo }))
     }
 
+    /// The error for an entry that another process has moved or removed.
     #[cold]
     pub(crate) fn gone_error(&self) -> Error {
         let name = String::from_utf8_lossy(&self.name);
@@ -234,7 +236,7 @@ pub(crate) fn mark_update() -> Update<'static> {
     Update { akey: MARK_AKEY, value: Value::Single(Source::One(&[])), cond: Cond::NONE }
 }
 
-/// Fails with [`ErrorKind::NotFound`] if the directory has no mark; changes nothing.
+/// A write that changes nothing, and fails with [`ErrorKind::NotFound`] if the directory has no mark.
 pub(crate) fn require_mark(dir: ObjectId) -> Write<'static> {
     Write { oid: dir, op: WriteOp::Update { dkey: MARK, cond: Cond::DKEY_UPDATE, updates: &[] } }
 }
@@ -328,8 +330,9 @@ impl FullEntry {
     }
 
     /// Removes the entry of a file as [`FullEntry::take`] does, and then its content, if one node has both, and if the
-    /// `proof` is valid. Returns the entry, and the result of the removal of the content; `None` instead of that result
-    /// if two nodes have them ([`Array::remove_unused_with`]).
+    /// `proof` is valid. Returns the entry, and the result of the removal of the content: false if a process has the
+    /// file open. That result is `None` if two nodes have them, so that the content stays
+    /// ([`Array::remove_unused_with`]). Returns `None` as [`FullEntry::take`] does.
     ///
     /// # Errors
     /// The errors of [`Object::take`].
@@ -348,7 +351,9 @@ impl FullEntry {
         Ok(Some((Self::from_taken(taken)?, is_freed)))
     }
 
+    /// The entry in the content of a removed dkey.
     fn from_taken(Taken { bytes, others }: Taken) -> Result<Self> {
+        // Zeros are not an inode: bytes of another length fail as corrupt below.
         let bytes = bytes.try_into().unwrap_or([0; INODE_BYTES]);
         Ok(Self { inode: Inode::from_bytes(&bytes)?, others })
     }

@@ -29,14 +29,14 @@ struct CachedEntries {
 
 /// Lease of entries that were read in one transaction.
 struct Batch {
-    /// End of the lease, in microseconds of the machine's uptime.
+    /// End of the lease, in microseconds of the machine's uptime; 0 until a lease was granted.
     until: AtomicU64,
     /// Proof of the read, which renews the lease; `None` once a renewal failed.
     proof: ForkLock<Option<Arc<Proof>>>,
 }
 
 impl Batch {
-    /// `None` if no lease is granted.
+    /// Takes a lease on the entries whose reads `proof` covers; `None` if the backend does not grant it.
     fn leased(container: &Container, proof: Proof) -> Option<Arc<Self>> {
         let batch = Self { until: AtomicU64::new(0), proof: ForkLock::default() };
         *batch.proof.lock() = Some(Arc::new(proof));
@@ -87,7 +87,8 @@ impl EntryCache {
         None
     }
 
-    /// Caches a batch of entries, if the backend grants a lease on it.
+    /// Caches a batch of entries, if the backend grants a lease on them, and sets `read.is_cached` then. `proof` covers
+    /// their reads.
     pub(crate) fn insert(&self, container: &Container, read: &mut ReadEntries, proof: Proof) {
         let Some(batch) = Batch::leased(container, proof) else { return };
         read.is_cached = true;

@@ -56,8 +56,9 @@ impl Default for Directory {
 }
 
 impl Directory {
-    /// Counts a cache miss of `name`. Returns a read-ahead if it is due: of the next entries in the listing, and of the
-    /// missed names that are not new, because the listing may have passed them.
+    /// Counts a cache miss of `name`; `is_new` if this process had never seen the entry. Returns a read-ahead if it is
+    /// due: of the next entries in the listing, and of the missed names that are not new, because the listing may have
+    /// passed them.
     fn count_miss(&mut self, name: &[u8], is_new: bool) -> Option<ReadAhead> {
         self.misses += 1;
         let is_noted = is_new || self.again.iter().any(|other| **other == *name);
@@ -103,7 +104,8 @@ impl EntryHints {
         self.inodes.lock().remove(location);
     }
 
-    /// Counts a cache miss in a directory. Returns a read-ahead if it is due.
+    /// Counts a cache miss in a directory; `is_new` if this process had never seen the entry. Returns a read-ahead if
+    /// it is due.
     pub(crate) fn count_miss(&self, dir: ObjectId, name: &[u8], is_new: bool) -> Option<ReadAhead> {
         let mut directories = self.directories.lock();
         if directories.len() >= READ_AHEAD_MAX {

@@ -19,7 +19,7 @@ impl<'a> Existing<'a> {
         &self.0.inode
     }
 
-    /// The value of an extended attribute, if it has it.
+    /// The value of an extended attribute; `None` if the entry lacks it.
     #[must_use]
     pub fn xattr(&self, name: &[u8]) -> Option<&'a [u8]> {
         self.0.value(&xattr::akey(name).ok()?)

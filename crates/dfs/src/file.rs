@@ -45,7 +45,7 @@ pub struct File {
     open: Open,
     content: Array,
     closed: bool,
-    /// Losses of the lease before which the file was found to exist.
+    /// Number of losses of the lease (`Container::lease_losses`) when the file was last known to exist.
     losses: AtomicU64,
 }
 
@@ -414,7 +414,8 @@ impl File {
         self.location().and_then(cached).is_some_and(|inode| inode.oid == self.node.oid())
     }
 
-    /// The inode of the file and the location of its entry, even if another process moved or removed it.
+    /// The inode of the file and the location of its entry, even if another process moved or removed it. `None` if
+    /// neither its last location nor the orphans have it.
     fn stored(&self) -> Result<Option<(EntryLocation, Inode)>> {
         let fs = self.node.fs();
         if let Some(location) = self.location()
@@ -438,7 +439,8 @@ impl File {
         fs.mounted().open_files.note_write(fs.container(), oid, new).await
     }
 
-    /// Checks that the file still exists if its lease was lost, and may have been taken again too late.
+    /// Checks that the file still exists, if its lease was lost since the last check. Until the lease was taken again,
+    /// another process could free the content of a removed file.
     fn check_lease(&self) -> Result<()> {
         let losses = self.node.fs().container().lease_losses(self.node.oid());
         if losses == self.losses.load(Ordering::Acquire) {
@@ -451,6 +453,7 @@ impl File {
         Ok(())
     }
 
+    /// The error for a file whose content was freed while its lease was lost.
     #[cold]
     fn lost_error(&self) -> Error {
         let path = self.node.path();

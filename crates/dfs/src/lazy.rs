@@ -115,8 +115,8 @@ impl DirectoryTimes {
         }
     }
 
-    /// Records that the time of `oid` was set, which discards the pending one. The stored time is kept because
-    /// earlier nodes have an outdated one.
+    /// Records that a caller has set the time of `oid`, which discards the pending one. The stored time is kept,
+    /// because the inode in an earlier [`Node`](crate::Node) has an outdated one.
     pub(crate) fn set(&self, oid: ObjectId, location: &EntryLocation, stored: Time) {
         let mut pending = self.lock();
         if pending.len() < PENDING_TIMES_MAX {
@@ -126,12 +126,12 @@ impl DirectoryTimes {
         }
     }
 
-    /// Time of the last change of an entry of the directory by this process, as far as it is known.
+    /// Time at which this process last added or removed an entry of the directory. `None` if none is recorded.
     pub(crate) fn last(&self, oid: ObjectId) -> Option<Time> {
         self.lock().get(&oid)?.changed
     }
 
-    /// Stores all pending times.
+    /// Stores all pending times that differ from the stored ones by [`GRAIN`] or more.
     pub(crate) fn store_all(&self, container: &Container) -> Result<()> {
         let all = std::mem::take(&mut *self.lock());
         let due = |entry: &Pending| entry.changed.filter(|time| time.apart(entry.stored) >= GRAIN);

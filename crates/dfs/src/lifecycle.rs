@@ -22,7 +22,7 @@ fn declare(pool: &Pool, container: &NewContainer<'_>, new: &NewDfs) -> Result<Co
     pool.create_container(&container.clone().with_metadata(&metadata)).wait()
 }
 
-/// Refuses a container that was not created as this file system, where that cannot be done later.
+/// On a backend with fixed layouts, fails unless the container was created with the properties of this file system.
 fn check_declared(container: &Container, new: &NewDfs) -> Result<()> {
     if !container.capabilities().fixed_layouts {
         return Ok(());
@@ -70,6 +70,7 @@ impl Dfs {
     /// [`ErrorKind::Exists`] if there is one: of racing callers one wins; [`ErrorKind::NotSupported`] if the pool takes
     /// the layout of a container only when it creates it; else as [`Dfs::create_container`].
     pub fn format(container: &Container, new: &NewDfs) -> Result<()> {
+        // Beginning a transaction shows whether the pool has them.
         container.transaction().map(drop).map_err(explain_no_transactions)?;
         check_declared(container, new)?;
         let has_marks = superblock::can_rely_on_stripe_marks(container)?;
@@ -159,6 +160,7 @@ fn explain_no_transactions(error: Error) -> Error {
     }
 }
 
+/// The error for a container that cannot become a file system any more.
 #[cold]
 fn fixed_layout_error(container: &Container) -> Error {
     let info = container.info();

@@ -164,7 +164,8 @@ fn position(name: &[u8]) -> Result<Vec<u8>> {
 /// far, so memory stays small for any directory.
 pub struct DirStream {
     node: Node,
-    /// The anchor of each batch; the last one is that of the next batch.
+    /// Number of the first entry of each batch, and the anchor at which the batch begins. The last pair is of the next
+    /// batch.
     anchors: Vec<(u64, Anchor)>,
     batch: Vec<DirEntry>,
     /// Number of the first entry of `batch` in the stream.
@@ -174,6 +175,7 @@ pub struct DirStream {
 }
 
 impl DirStream {
+    /// A stream at the beginning of the directory.
     fn new(node: Node) -> Self {
         Self { node, anchors: vec![(0, Anchor::Start)], batch: Vec::new(), first: 0, next: 0 }
     }
@@ -212,6 +214,7 @@ impl DirStream {
         self.next = position;
     }
 
+    /// True if `batch` has the next entry.
     fn is_buffered(&self) -> bool {
         (self.first..self.first + self.batch.len() as u64).contains(&self.next)
     }

@@ -145,6 +145,7 @@ impl Dfs {
 
 /// Methods for other modules.
 impl Dfs {
+    /// Shares the state of a mount with clones.
     pub(crate) fn new(mounted: Mounted) -> Self {
         Self(Arc::new(mounted))
     }

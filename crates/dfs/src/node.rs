@@ -43,7 +43,7 @@ impl Node {
         Self(Arc::new(Inner { fs, parent: None, name: ROOT_NAME.into(), depth: 0, inode, lease }))
     }
 
-    /// The node of an entry of this directory.
+    /// The node of an entry of this directory, without a lease.
     pub(crate) fn child(&self, name: &[u8], inode: Inode) -> Result<Self> {
         self.child_with(name, inode, None)
     }
@@ -74,7 +74,8 @@ impl Node {
         self.0.lease.lock().is_some()
     }
 
-    /// Takes the lease that was acquired before the entry was created.
+    /// Takes the lease that was acquired before the entry was created; `None` if there was none, or it was taken
+    /// already.
     pub(crate) fn take_lease(&self) -> Option<Lease> {
         self.0.lease.lock().take()
     }
@@ -188,6 +189,7 @@ impl Node {
             entry::check_name(name)?;
         }
         match name {
+            // No entry has these names: `/` is the mark of the directory.
             b"" | entry::MARK => Ok(None),
             _ => entry::fetch(&dir, name, access).wait(),
         }
@@ -215,7 +217,7 @@ impl Node {
         Ok(OpenFile::new(lease, self.location(), self.inode().mtime))
     }
 
-    /// Records that an entry of this directory was added or removed.
+    /// Records that an entry of this directory was added or removed, which changes its modification time.
     pub(crate) fn note_entries_changed(&self) -> Result<()> {
         let (times, container) = (&self.fs().mounted().times, self.fs().container());
         times.touch(container, (self.oid(), self.inode().mtime), || self.location())

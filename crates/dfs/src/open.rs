@@ -61,7 +61,7 @@ impl OpenFiles {
         self.with(oid, new, |file| file.handles += 1).wait()
     }
 
-    /// Decrements the count of handles. After the last one, the caller releases the lease.
+    /// Decrements the count of handles of a file. After the last one, returns its lease, which the caller releases.
     pub(crate) fn close(&self, oid: ObjectId) -> Option<Closed> {
         let mut files = self.0.lock();
         let Entry::Occupied(mut file) = files.entry(oid) else { return None };
@@ -93,7 +93,8 @@ impl OpenFiles {
         self.0.lock().get(&oid).and_then(|file| file.location.clone())
     }
 
-    /// Records a write, and stores the time if the stored one is too old.
+    /// Records a write, and stores the time if the stored one is too old. `new` makes the record of a file that is not
+    /// open yet.
     pub(crate) async fn note_write(
         &self,
         container: &Container,

@@ -26,7 +26,8 @@ use std::sync::Arc;
 const GOING: &[u8] = b".going";
 /// Suffix of an entry that leads to the new path of a renamed file, as a symbolic link does.
 const MOVED: &[u8] = b".moved";
-/// Akey of its new location: the object id of the directory, and the name. It stays valid if directories above move.
+/// Akey of the new location of a renamed file or directory: the object id of the directory, and the name. It stays
+/// valid if directories above move.
 const LOCATION_AKEY: &[u8] = b"DFS_LOCATION";
 
 /// The object that contains the entries of removed files that are still open.
@@ -41,8 +42,8 @@ pub(crate) fn object(container: &Container) -> Result<Object> {
     )?))
 }
 
-/// In the transaction that removes a file's name: stores its entry as an orphan if a process has the file open.
-/// Otherwise returns false.
+/// In the transaction that removes the name `entry` of a file in `dir`: stores its entry as an orphan if a process has
+/// the file open. Returns whether a process has it open.
 pub(crate) fn store_if_open(
     fs: &Dfs,
     dir: &Object,
@@ -179,7 +180,8 @@ fn free_orphan(fs: &Mounted, inode: &Inode) -> Result<()> {
     object(fs.container())?.punch_dkey(&going(inode.oid), Cond::NONE, Access::Latest).wait()
 }
 
-/// Renames an entry among the orphans. False if it does not exist.
+/// Renames an entry among the orphans, in one transaction. Of concurrent callers, one gets true; false if it does not
+/// exist.
 fn rename(fs: &Mounted, from: &[u8], to: &[u8]) -> Result<bool> {
     let orphans = object(fs.container())?;
     fs.transact(|access| {
@@ -286,7 +288,7 @@ fn while_used<T>(
     Ok(None)
 }
 
-/// A renamed file or directory, by its new location.
+/// A renamed file or directory, by its new location; `None` if it is not there any more.
 fn find_by_new_location(
     fs: &Dfs,
     oid: ObjectId,
@@ -302,7 +304,7 @@ fn find_by_new_location(
     Ok(inode.filter(|inode| inode.oid == oid).map(|inode| (location, inode)))
 }
 
-/// A renamed file, by the new name.
+/// A renamed file, by its new path; `None` if it is not there any more.
 fn find_by_new_name(fs: &Dfs, oid: ObjectId) -> Result<Option<Node>> {
     let orphans = object(fs.container())?;
     let Some(path) = entry::value(&orphans, &moved(oid), LINK_AKEY, fs.view())? else {
@@ -358,6 +360,7 @@ pub(crate) fn is_kept(container: &Container, oid: ObjectId) -> Result<bool> {
     Ok(orphan.is_some_and(|inode| may_be_open(container, &inode)))
 }
 
+/// True for an entry that leads to a directory, which was renamed less than [`MOVED_DIRECTORY_SECONDS`] ago.
 fn is_recent_directory(inode: &Inode) -> bool {
     let age = inode.ctime.apart(Time::now());
     inode.kind == Kind::Directory && age.as_secs() < MOVED_DIRECTORY_SECONDS
@@ -369,6 +372,7 @@ impl Dfs {
         let closes = &self.mounted().deferred_closes;
         match closes.add(lease, inode) {
             DEFERRED_CLOSES_MAX.. => return self.mounted().release_closed(),
+            // The first lease starts a timer, which releases all leases that are added until then.
             1 => {}
             _ => return Ok(()),
         }
@@ -439,14 +443,17 @@ impl Drop for Inner {
     }
 }
 
+/// Name of the entry of a removed file among the orphans.
 fn name(oid: ObjectId) -> Vec<u8> {
     oid.to_string().into_bytes()
 }
 
+/// Name of that entry while the content is being freed.
 fn going(oid: ObjectId) -> Vec<u8> {
     [&name(oid), GOING].concat()
 }
 
+/// Name of the entry that leads to the new location of a renamed file or directory.
 fn moved(oid: ObjectId) -> Vec<u8> {
     [&name(oid), MOVED].concat()
 }
@@ -584,6 +591,7 @@ mod tests {
         let orphans = object(fs.container()).unwrap();
         let moved_file = entry::fetch(&orphans, &orphan_names(&fs)[0], fs.view()).wait();
         file.close().unwrap();
+        // The close has removed the entry: store it again, as a killed process would have left it.
         let inode = moved_file.unwrap().unwrap();
         entry::put(&object(fs.container()).unwrap(), &moved(inode.oid), &inode, Access::Latest)
             .unwrap();
@@ -622,6 +630,7 @@ mod tests {
         let ((away, first), (here, second)) = (add(b"away"), add(b"here"));
         assert_eq!((first.is_to_schedule, second.is_to_schedule, second.count), (true, false, 2));
         let freed = std::cell::RefCell::new(Vec::new());
+        // The node of the file `away` does not answer until `is_back`.
         let free = |entries: &[FullEntry], is_back: bool| {
             let oids: Vec<_> = entries.iter().map(|entry| entry.inode.oid).collect();
             if !is_back && oids.contains(&away) {

@@ -207,6 +207,7 @@ impl<'a> Walk<'a> {
         walk
     }
 
+    /// Over the network, fetches the entries of all names of the path at once.
     fn prefetch(&mut self) {
         let names = self.names.iter().rev().map(Vec::as_slice);
         self.prefetch = Prefetch::fetch(&self.node, names, self.with_size);
@@ -225,12 +226,14 @@ impl<'a> Walk<'a> {
         if self.node.parent().is_none() { self.node.refresh_root() } else { Ok(self.node) }
     }
 
+    /// Adds the names of `path` in front of the remaining ones.
     fn push(&mut self, path: &[u8]) {
         let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
         self.names.extend(names.rev().map(<[u8]>::to_vec));
     }
 
-    /// Moves to an entry of the current node. Returns the target if that leads out of the file system.
+    /// Moves to the entry `name` of the current node, and through it if it is a symbolic link and `follow` is set.
+    /// Returns the target if that leads out of the file system.
     fn step(&mut self, name: &[u8], follow: bool) -> Result<Option<Vec<u8>>> {
         self.node.directory()?;
         match name {
@@ -253,7 +256,7 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// The entry of this name in the current node.
+    /// The entry of this name in the current node. On a local pool, a directory inside the path comes from the cache.
     fn find(&mut self, name: &[u8]) -> Result<Node> {
         let continues = !self.names.is_empty() || self.path.ends_with(b"/");
         match continues && !self.fs.mounted().is_slow() {
@@ -262,11 +265,12 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Moves to a node that this walk did not look up, so that its inode may be outdated.
     fn set_node(&mut self, node: Node) {
         (self.node, self.was_found) = (node, false);
     }
 
-    /// Follows a symbolic link. Returns the path to continue with.
+    /// Follows a symbolic link. Returns the path if it leads out of the file system; `None` if the walk goes on.
     fn follow(&mut self, link: &Node) -> Result<Option<Vec<u8>>> {
         self.links += 1;
         if self.links > LINKS_MAX {

@@ -75,8 +75,8 @@ impl Dfs {
         Ok(false)
     }
 
-    /// The directory at which a path begins, the path without its last name, and that name; `None` if the path cannot be
-    /// validated.
+    /// The directory at which a path begins, the path without its last name, and that name. `None` if validation is of
+    /// no use or not possible: on a local pool, in a read-only mount, or for a last name that no file has.
     fn path_to_validate<'p>(
         &self,
         base: &Node,
@@ -104,7 +104,8 @@ impl Dfs {
         Ok(Some(dir))
     }
 
-    /// Reads the entries of a path at their predicted locations, if one node stores them all.
+    /// Reads the entries of a path at their predicted locations, if one node stores them all. `None` if another node
+    /// has one, a prediction is missing, or the entries read are not the path.
     fn read_path(&self, (from, path): &PathKey) -> Result<Option<ValidatedDirectory>> {
         let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
         let (locations, end) = prefetch::predict_path(self, *from, names);
@@ -169,7 +170,7 @@ impl ValidatedDirectory {
         }
     }
 
-    /// The node of the directory.
+    /// The node of the directory, reached by its steps from the node at which the path begins.
     fn node(&self, from: &Node) -> Result<Node> {
         let mut steps = self.steps.iter();
         steps.try_fold(from.clone(), |node, (location, inode)| node.child(&location.name, *inode))

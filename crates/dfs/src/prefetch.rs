@@ -164,11 +164,13 @@ pub(crate) fn predict_path<'n>(
     (locations, end)
 }
 
+/// Fetches the inode at a location.
 async fn step(fs: &Dfs, location: EntryLocation) -> Result<Reply> {
     let inode = location.inode(fs.container(), fs.view()).await?;
     Ok(Reply::Step(location, inode))
 }
 
+/// Fetches the size of a file in bytes.
 async fn size(fs: &Dfs, inode: Inode) -> Result<Reply> {
     Ok(Reply::Size(inode.oid, attr::content(fs.mounted(), &inode)?.size(fs.view()).await?))
 }

@@ -79,12 +79,13 @@ fn each_segment(file: &File, mut visit: impl FnMut(u32, u64, u64)) -> Option<()>
     Some(())
 }
 
-/// Go's linker adds a note of its own to static and dynamic programs.
+/// True if the notes at `offset` have the one that Go's linker adds to static and dynamic programs.
 fn has_note_of_go(file: &File, offset: u64, length: u64) -> bool {
     let mut notes = vec![0; length.min(NOTES_BYTES_MAX) as usize];
     file.read_exact_at(&mut notes, offset).is_ok() && notes.windows(4).any(|name| name == b"Go\0\0")
 }
 
+/// The little-endian number at offset `at`; `None` past the end.
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }

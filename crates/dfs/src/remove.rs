@@ -70,8 +70,8 @@ impl Node {
         Ok(true)
     }
 
-    /// Frees the content of a file whose entry was taken away, unless that was done, or was refused because a process
-    /// has the file open.
+    /// Frees the content of a file whose entry was taken away. `is_freed` is the result of its removal together with
+    /// the entry: false if a process has it open, `None` if another node stores it, so that it is removed now.
     fn free_taken(&self, entry: FullEntry, is_freed: Option<Result<bool>>) -> Result<()> {
         let mounted = self.fs().mounted();
         let is_freed = match is_freed {
@@ -90,6 +90,7 @@ impl Node {
         }
     }
 
+    /// Location of an entry of this directory.
     fn location_of(&self, name: &[u8]) -> EntryLocation {
         EntryLocation { dir: self.oid(), name: name.into() }
     }
@@ -223,6 +224,7 @@ impl Node {
         }
     }
 
+    /// An error of this kind about an entry of this directory; `why` follows its path in the message.
     #[cold]
     pub(crate) fn refusal(&self, name: &[u8], kind: ErrorKind, why: &str) -> Error {
         Error::new(kind, format!("{} {why}", String::from_utf8_lossy(&self.path_of(name))))
@@ -230,7 +232,7 @@ impl Node {
 }
 
 /// Removes the entry of a file or symbolic link. For a file, also removes the content in the same request, if one node
-/// stores both.
+/// stores both. The result is that of [`FullEntry::take_with_content`]; a symbolic link has no content.
 fn take(
     mounted: &Mounted,
     dir: &Object,

@@ -107,6 +107,7 @@ struct Removed {
 /// After the commit: updates the caches of this process, and frees the contents of the removed files. Returns the
 /// result of each removal.
 fn finish(batch: &[Removal<'_>], removed: Vec<Result<Removed>>) -> Vec<Result<()>> {
+    // Files whose content is freed together below: their positions in `results`, and their inodes.
     let (mut results, mut places, mut inodes) = (Vec::new(), Vec::new(), Vec::new());
     for (one, removed) in std::iter::zip(batch, removed) {
         let result = removed.and_then(|Removed { inode, is_orphan }| {

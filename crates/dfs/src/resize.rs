@@ -19,7 +19,7 @@ impl File {
         self.resize(size)
     }
 
-    /// Changes the size of a file. A long file is cut in several steps.
+    /// Sets the size of the file to `size` bytes. A file that loses many chunks is cut in several steps.
     pub(crate) fn resize(&self, size: u64) -> Result<()> {
         self.check_end(size, 0)?;
         let current = self.array().size(Access::Latest).wait()?;
@@ -41,7 +41,7 @@ impl File {
         self.note_write().wait()
     }
 
-    /// Writes the last byte of a file that grows.
+    /// Writes a zero as the last byte, which makes the file `size` bytes long. `size` is at least 1.
     fn end_at(&self, size: u64, access: Access<'_>) -> Result<()> {
         let last = [Extent::new(size - 1, 1)];
         self.array().write(&last, Source::One(&[0]), access).wait()
@@ -128,6 +128,7 @@ impl File {
         }
     }
 
+    /// The offset of the first stored byte at or after `offset`; `None` if only a hole follows.
     fn next_data(&self, offset: u64) -> Result<Option<u64>> {
         self.array().next_data(offset, self.node().fs().view()).wait()
     }

@@ -232,6 +232,7 @@ pub(crate) fn format(container: &Container, new: &NewDfs) -> Result<Roots> {
     Ok(roots)
 }
 
+/// The update that stores a single value.
 fn single<'a>(akey: &'a str, value: &'a [u8]) -> Update<'a> {
     Update { akey: akey.as_bytes(), value: Value::Single(Source::One(value)), cond: Cond::NONE }
 }
@@ -344,11 +345,13 @@ impl FileRules {
     }
 }
 
+/// True if a property says that the container holds a file system, so that its superblock must exist.
 fn has_files_layout(container: &Container) -> Result<bool> {
     let layout = container.properties().get(esker::FILES_LAYOUT).wait()?;
     Ok(layout.is_some_and(|layout| number(&layout) == LAYOUT_POSIX))
 }
 
+/// The label of a container, or its UUID if it has none.
 fn name_of(container: &Container) -> String {
     let info = container.info();
     if info.label.is_empty() { info.uuid.to_string() } else { info.label.clone() }

@@ -25,6 +25,7 @@ pub(crate) struct ValidatedDirectory {
 }
 
 impl ValidatedPaths {
+    /// The directory to which a path leads, if its validation is cached. The caller checks the proof.
     pub(crate) fn get(&self, path: &PathKey) -> Option<Arc<ValidatedDirectory>> {
         self.0.lock().get(path).cloned()
     }
@@ -38,6 +39,7 @@ impl ValidatedPaths {
         paths.insert(path, dir);
     }
 
+    /// Forgets a path whose proof has turned out not to be valid.
     pub(crate) fn remove(&self, path: &PathKey) {
         self.0.lock().remove(path);
     }

@@ -50,12 +50,12 @@ impl Walk {
         Ok(None)
     }
 
-    /// Skips everything below the last visit.
+    /// Skips everything below `visit`, which must be the last one.
     pub fn skip(&mut self, visit: &Visit) {
         self.levels.truncate(visit.depth);
     }
 
-    /// Continues in a directory, down to the greatest depth.
+    /// Opens a visited directory, so that its entries come next, unless it is at the greatest depth. Returns the visit.
     fn enter(&mut self, visit: Visit) -> Result<Visit> {
         if visit.node.kind() == Kind::Directory && visit.depth < self.depth_max {
             self.levels.push(visit.node.entries()?);

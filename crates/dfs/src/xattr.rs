@@ -34,6 +34,7 @@ impl Node {
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let at = |location: &EntryLocation| self.value_at(location, LINK_AKEY);
+        // If the link is not at its location any more, this process may have moved it.
         match (at(&self.location())?, self.fs().mounted().moved_to(self.oid())) {
             (None, Some(moved)) => at(&moved)?,
             (found, _) => found,
@@ -157,6 +158,7 @@ impl Node {
         Err(self.gone_error())
     }
 
+    /// The value of an akey in the entry at `location`; `None` if the entry lacks it.
     fn value_at(&self, location: &EntryLocation, akey: &[u8]) -> Result<Option<Vec<u8>>> {
         let dir = self.fs().container().object(location.dir);
         entry::value(&dir, &location.name, akey, self.fs().view())
@@ -191,7 +193,7 @@ fn check_value(value: &[u8]) -> Result<()> {
     }
 }
 
-/// The akey of an extended attribute.
+/// The akey of an extended attribute. Fails if the name is empty or too long.
 pub(crate) fn akey(name: &[u8]) -> Result<Vec<u8>> {
     match name.len() {
         1..=XATTR_NAME_MAX => Ok([XATTR_PREFIX, name].concat()),

@@ -17,6 +17,7 @@ struct Place {
 }
 
 impl Place {
+    /// A file system with a symbolic link and two nested directories. The outer one has a file of 19 bytes.
     fn new(name: &str) -> Self {
         let place = esker_conformance::place::Place::new(name);
         let (pool, label) = (place.pool(), place.label);
@@ -44,7 +45,8 @@ impl Place {
         check(&self.container, CheckOptions { data: true, repair: false }, &mut |_| {}).unwrap()
     }
 
-    /// Repairs, and checks that no damage is left.
+    /// Repairs, and checks that no damage is left. Returns the report of the repair, and the place with its container
+    /// open.
     fn repair(mut self) -> (CheckReport, Self) {
         self.container.close().wait().unwrap();
         let alone = self.pool.open_container(&self.label, OpenMode::Exclusive).wait().unwrap();
@@ -65,11 +67,13 @@ impl Place {
         (String::from_utf8(finding.path).unwrap(), finding.trouble)
     }
 
+    /// Removes the entry `name` of a directory, without its object.
     fn punch(&self, dir: &Node, name: &[u8]) {
         let object = self.container.object(dir.oid());
         object.punch_dkey(name, Cond::NONE, Access::Latest).wait().unwrap();
     }
 
+    /// Stores `bytes` as the inode of the entry `name` of a directory.
     fn put_inode(&self, dir: &Node, name: &[u8], bytes: &[u8]) {
         let extents = [Extent::new(0, bytes.len() as u64)];
         let data = Source::One(bytes);
@@ -178,7 +182,7 @@ fn entries_of_unknown_kind_are_damage() {
 }
 
 #[test]
-fn directories_without_mark_get_it_back() {
+fn repair_restores_missing_marks_of_directories() {
     let place = Place::new("mark");
     let dir = place.node(b"/dir");
     place.punch(&dir, b"/");
@@ -192,7 +196,7 @@ fn directories_without_mark_get_it_back() {
 }
 
 #[test]
-fn links_without_target_go() {
+fn repair_removes_links_without_target() {
     let place = Place::new("link");
     let object = place.container.object(place.root().oid());
     object.punch_akeys(b"link", &[b"DFS_SLINK"], Cond::NONE, Access::Latest).wait().unwrap();
@@ -234,7 +238,7 @@ fn lost_directories_are_restored_with_their_content() {
 }
 
 #[test]
-fn a_root_without_entry_gets_one() {
+fn repair_restores_missing_entry_of_root() {
     let place = Place::new("root");
     let superblock = place.container.generate_oid(
         0,
@@ -261,7 +265,7 @@ fn repair_needs_exclusive_access() {
 }
 
 #[test]
-fn objects_of_others_are_left_alone() {
+fn objects_of_other_software_are_counted_and_kept() {
     let place = Place::new("others");
     let container = &place.container;
     let oid = container.generate_oid(7, 7, ObjectType::KvHashed, None, 0).unwrap();

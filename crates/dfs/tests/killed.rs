@@ -18,6 +18,7 @@ const NAMES: u64 = 12;
 struct Random(u64);
 
 impl Random {
+    /// The next number, from 0 up to but not including `end`.
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,6 +26,7 @@ impl Random {
         (mixed ^ mixed >> 31) % end
     }
 
+    /// One of a few names, so that operations meet.
     fn name(&mut self) -> Vec<u8> {
         format!("name {}", self.below(NAMES)).into_bytes()
     }
@@ -39,6 +41,7 @@ struct Place {
 }
 
 impl Place {
+    /// A new file system, on a pool of plain files if `files`.
     fn new(files: bool) -> Self {
         let memory = PathBuf::from("/dev/shm");
         let base = if memory.is_dir() { memory } else { env!("CARGO_TARGET_TMPDIR").into() };
@@ -76,6 +79,7 @@ impl Place {
         self.dir.join("steps")
     }
 
+    /// Waits until the children have done `count` more steps.
     fn wait_for_steps(&self, count: u64) {
         let steps = || std::fs::metadata(self.steps()).map_or(0, |steps| steps.len());
         let enough = steps() + count;
@@ -132,6 +136,7 @@ fn directory(fs: &Dfs, random: &mut Random) -> Node {
     dir
 }
 
+/// Makes one random change to the tree.
 fn step(fs: &Dfs, random: &mut Random) -> esker::types::Result<()> {
     let (dir, name) = (directory(fs, random), random.name());
     let (other, other_name) = (directory(fs, random), random.name());
@@ -178,6 +183,7 @@ fn tree_in_a_posix_pool_stays_consistent_when_processes_are_killed() {
     stays_consistent(true);
 }
 
+/// Kills processes that change a tree, and checks the tree after each kill. With `files`, the pool is of plain files.
 fn stays_consistent(files: bool) {
     let rounds = std::env::var("ESKER_TORTURE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     let seed = esker_testing::seed();

@@ -20,6 +20,7 @@ const FILE: Create = Create {
     open: false,
 };
 
+/// A mount of a new file system.
 fn mount_new(name: &str) -> Dfs {
     let place = create_file_system(name);
     Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap()
@@ -38,12 +39,14 @@ fn able() -> Capabilities {
     Place::new("able").pool().capabilities()
 }
 
+/// Creates a file with this content.
 fn write(dir: &Node, name: &[u8], bytes: &[u8]) {
     let file = dir.create(name, &FILE).unwrap().open(Open::BOTH).unwrap();
     assert_eq!(file.write_at(0, bytes).unwrap(), bytes.len());
     file.close().unwrap();
 }
 
+/// The content of a file. The buffer is longer, so that a read past the end would show.
 fn read(node: &Node) -> Vec<u8> {
     let file = node.open(Open::READ).unwrap();
     let mut bytes = vec![0; file.size().unwrap() as usize + 10];
@@ -56,6 +59,7 @@ fn kind<T>(result: esker::types::Result<T>) -> ErrorKind {
     result.err().expect("an error").kind()
 }
 
+/// The names in a directory, sorted.
 fn names(dir: &Node) -> Vec<String> {
     let mut stream = dir.entries().unwrap();
     let entries = std::iter::from_fn(|| stream.read().unwrap());
@@ -154,7 +158,7 @@ fn moved_file_and_directory_are_found_while_in_use() {
 }
 
 #[test]
-fn renames_replace_exchange_and_refuse() {
+fn rename_replaces_exchanges_or_fails_by_its_mode() {
     let fs = mount_new("renames");
     let root = fs.root();
     let (a, b) = (root.mkdir(b"a", &FILE).unwrap(), root.mkdir(b"b", &FILE).unwrap());
@@ -203,7 +207,7 @@ fn several_files_are_renamed_together_or_not_at_all() {
 }
 
 #[test]
-fn paths_lead_through_links() {
+fn paths_are_resolved_through_symbolic_links() {
     let fs = mount_new("paths");
     let root = fs.root();
     let dir = root.mkdir(b"dir", &FILE).unwrap();
@@ -224,7 +228,7 @@ fn paths_lead_through_links() {
 }
 
 #[test]
-fn attributes_by_path_are_those_of_now() {
+fn attributes_by_path_are_current() {
     let fs = mount_new("by-path");
     let root = fs.root();
     let dir = root.mkdir(b"dir", &FILE).unwrap();
@@ -241,7 +245,7 @@ fn attributes_by_path_are_those_of_now() {
 
 /// A path leads where it leads at that moment, however often it was followed before.
 #[test]
-fn paths_lead_where_others_have_moved_directories_to() {
+fn path_leads_to_the_directory_that_another_mount_moved_there() {
     let place = create_file_system("moved-by-others");
     let mount = || Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();
     let (one, other) = (mount(), mount());
@@ -502,7 +506,7 @@ fn names_after_a_name_are_the_next_in_order() {
 }
 
 #[test]
-fn listings_go_on_where_they_stopped() {
+fn listing_continues_at_the_position_it_seeks_to() {
     let fs = mount_new("listings");
     let dir = fs.root().mkdir(b"many", &FILE).unwrap();
     for number in 0..3000 {
@@ -581,7 +585,7 @@ fn many_removals_have_a_result_each() {
 }
 
 #[test]
-fn files_that_are_open_outlive_removals_of_many() {
+fn open_file_removed_with_others_is_readable_until_close() {
     let fs = mount_new("many-open");
     let root = fs.root();
     for name in [b"a", b"b", b"c"] {
@@ -634,6 +638,7 @@ fn directory_cannot_move_below_itself_through_a_moved_node() {
 /// A condition that accepts any existing entry.
 const ANYTHING: dfs::Check<'static> = &|_| Ok(());
 
+/// Renames `from` to `to`, if `check` accepts the existing entry `to`, and sets the attribute `user.made`.
 fn publish(root: &Node, from: &[u8], to: &[u8], check: dfs::Check<'_>) -> esker::types::Result<()> {
     let rename =
         Rename { from: root, name: from, to: root, new_name: to, mode: RenameMode::Replace };

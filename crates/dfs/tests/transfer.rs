@@ -21,14 +21,17 @@ impl Place {
         Self(dir)
     }
 
+    /// The path of an entry of the original.
     fn from(&self, name: &str) -> PathBuf {
         self.0.join("from").join(name)
     }
 
+    /// The path of an entry of the copy.
     fn to(&self, name: &str) -> PathBuf {
         self.0.join("to").join(name)
     }
 
+    /// Copies the directory `from` to `to`.
     fn copy(&self, options: &Options) -> Summary {
         let progress = Progress::default();
         let source: Arc<Path> = self.0.join("from").into();

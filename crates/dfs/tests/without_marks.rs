@@ -47,12 +47,14 @@ impl Place {
         Dfs::mount(self.container(), MountOptions::default()).unwrap()
     }
 
+    /// A copy of the container in a pool.
     fn copied_to(&self, pool: &Pool) -> Self {
         let (label, options) = (new_label(), Options::default());
         copy(&self.container(), pool, &label, &options, &Progress::default()).unwrap();
         Self { pool: pool.clone(), label }
     }
 
+    /// Checks that there is no damage and no leftover.
     fn expect_whole(&self) {
         let options = CheckOptions { data: true, repair: false };
         let report = check(&self.container(), options, &mut |_| {}).unwrap();
@@ -72,12 +74,14 @@ impl Place {
     }
 }
 
+/// A label that no other run uses.
 fn new_label() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let nanos = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos();
     format!("without-marks-{}-{nanos}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
+/// The dkeys of an object of the type of directories; none for other types.
 fn keys(container: &Container, oid: ObjectId) -> Vec<Vec<u8>> {
     let (object, mut anchor, mut all) = (container.object(oid), dfs::Anchor::Start, Vec::new());
     while !anchor.is_end() && oid.object_type() == Some(ObjectType::MultiHashed) {

@@ -12,6 +12,7 @@ pub struct Axes {
     axes: BTreeMap<String, Axis>,
 }
 
+/// The values of one name.
 #[derive(Clone, Debug, Default)]
 struct Axis {
     kind: KeyType,

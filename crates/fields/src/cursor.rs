@@ -10,6 +10,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
+    /// A cursor at the beginning of a text. Each character of `comments` begins a comment.
     pub(crate) fn new(text: &'a str, comments: &'static str) -> Self {
         Self { rest: text, line: 1, comments }
     }
@@ -24,7 +25,8 @@ impl<'a> Cursor<'a> {
         self.rest
     }
 
-    /// The next character after blanks and comments; line ends count as blanks if `lines` is set.
+    /// The next character after blanks and comments, which are skipped; `None` at the end of the text. Line ends count
+    /// as blanks if `lines` is set.
     pub(crate) fn peek(&mut self, lines: bool) -> Option<char> {
         loop {
             let next = self.rest.chars().next()?;

@@ -60,6 +60,7 @@ impl Date {
         self.0.day().unsigned_abs()
     }
 
+    /// The day, unless it is before the year 1.
     fn from_civil(date: civil::Date) -> Option<Self> {
         (date.year() >= 1).then_some(Self(date))
     }

@@ -246,14 +246,14 @@ impl FromStr for Key {
     }
 }
 
-/// Splits `name=value`.
+/// Splits `name=value`. `text` is the complete key, for the error.
 fn pair_of<'a>(pair: &'a str, text: &str) -> Result<(&'a str, &'a str)> {
     pair.split_once('=').ok_or_else(|| {
         invalid(format!("{pair:?} in the key {text:?} has no '='; write name=value,name=value"))
     })
 }
 
-/// The name in the form of keys.
+/// The name in the form of keys: in lower case, and without blanks around it. Fails if a key cannot have it.
 fn checked_name(name: &str) -> Result<Cow<'_, str>> {
     if name.len() <= NAME_BYTES_MAX && is_name(name) {
         return Ok(Cow::Borrowed(name));
@@ -310,11 +310,12 @@ fn is_plain(name: &str, value: &str) -> bool {
     short && is_name(name) && is_plain_value(value)
 }
 
+/// Whether a value consists of visible ASCII characters without commas, so that keys have it unchanged.
 fn is_plain_value(value: &str) -> bool {
     value.bytes().all(|byte| (b'!'..=b'~').contains(&byte) && byte != b',')
 }
 
-/// The value in the form of keys.
+/// The value in the form of keys: without blanks around it. Fails if a key cannot have it; `name` is for the error.
 pub(crate) fn checked_value<'a>(name: &str, value: &'a str) -> Result<&'a str> {
     if value.len() <= VALUE_BYTES_MAX && is_plain_value(value) {
         return Ok(value);

@@ -13,19 +13,23 @@ const CHUNK: usize = 4 << 20;
 
 const DATABASE: &str = "class=od,expver=0001,stream=oper,date=20240610,time=0000";
 
+/// A new store with the default schema.
 fn store() -> FieldStore {
     let place = Place::new("check");
     FieldStore::create(&place.pool(), &place.label, &Schema::default_mars().unwrap()).unwrap()
 }
 
+/// The key of the field of a step.
 fn key(step: u32) -> Key {
     Key::parse(&format!("{DATABASE},type=fc,levtype=sfc,step={step},param=167")).unwrap()
 }
 
+/// The fields that a request selects.
 fn select(store: &FieldStore, request: &str) -> Selection {
     Request::parse(request).unwrap().expand(store.schema(), Date::today()).unwrap()
 }
 
+/// Archives fields of these lengths, one for each step from 0 on, and flushes them.
 fn archive(store: &FieldStore, lengths: &[usize]) {
     let mut writer = store.writer();
     for (step, length) in lengths.iter().enumerate() {
@@ -38,10 +42,12 @@ fn everything(store: &FieldStore) -> Selection {
     Selection::everything(store.schema())
 }
 
+/// Checks all fields of a store; with `data`, reads them.
 fn check(store: &FieldStore, data: bool) -> Checked {
     store.check(&everything(store), data).unwrap()
 }
 
+/// The array that holds the field of a step.
 fn array_of(store: &FieldStore, step: u32) -> ObjectId {
     match store.field(&key(step)).unwrap().location().holder {
         Holder::Array(oid) => oid,
@@ -49,6 +55,7 @@ fn array_of(store: &FieldStore, step: u32) -> ObjectId {
     }
 }
 
+/// The steps of the lost fields; none of the losses may be a database.
 fn lost(checked: &Checked) -> Vec<&str> {
     assert!(checked.lost.iter().all(|lost| !lost.is_database));
     checked.lost.iter().map(|lost| lost.key.get("step").unwrap()).collect()

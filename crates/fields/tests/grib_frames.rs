@@ -12,7 +12,7 @@ fn second(random: &mut Random, bytes: u64) -> Vec<u8> {
     [b"GRIB\0\0\0\x02", &length.to_be_bytes()[..], &section, &[1], &body, b"7777"].concat()
 }
 
-/// A message of edition 1 with sections 1 and 4.
+/// A message of edition 1 with sections 1 and 4, which has `bytes` random octets at its end.
 fn first(random: &mut Random, bytes: u64) -> Vec<u8> {
     let length = 8 + 28 + 11 + bytes + 4;
     let mut message = b"GRIB".to_vec();
@@ -38,6 +38,7 @@ impl Read for Trickle<'_> {
 /// A message, or the text of the error.
 type Item = std::result::Result<Message<Vec<u8>>, String>;
 
+/// An item with a copy of the bytes, so that both readers give the same type.
 fn owned(found: Result<Message<impl AsRef<[u8]>>>) -> Item {
     let message = found.map_err(|error| error.message().to_owned())?;
     let bytes = message.bytes.as_ref().to_vec();

@@ -13,6 +13,7 @@ const STEP: usize = PRODUCT + 18;
 const LEVEL: usize = PRODUCT + 24;
 const NUMBER: usize = PRODUCT + 35;
 
+/// The number in big-endian octets.
 fn be(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
@@ -51,6 +52,7 @@ fn small(random: &mut Random) -> Vec<u8> {
     message(random, &[7; 9])
 }
 
+/// The names and values that the message spells.
 fn key(message: &[u8]) -> [(&'static str, String); 6] {
     let get = |at: usize, len: usize| be(&message[at..at + len]);
     [
@@ -74,6 +76,7 @@ impl<F: Fn(&[u8]) -> Result<Key>> Identify for By<F> {
 
 type Teacher = fn(&[u8]) -> Result<Key>;
 
+/// A teacher by which each value follows one quantity, or stays the same.
 fn plain(message: &[u8]) -> Result<Key> {
     Key::from_pairs(key(message))
 }
@@ -144,7 +147,7 @@ fn learned_keys_equal_those_of_the_teacher() {
 }
 
 #[test]
-fn threads_learn_together() {
+fn keys_learned_by_several_threads_equal_those_of_the_teacher() {
     let seed = esker_testing::seed();
     println!("{}={seed}", esker_testing::SEED_VARIABLE);
     let learned = &Learned::new(By(hindcast));

@@ -15,12 +15,14 @@ fn eccodes() -> Option<(&'static Library, EcCodes)> {
     found.inspect_err(|error| esker_testing::skip(error)).ok()
 }
 
+/// Random numbers from the seed of the run, which is printed.
 fn random() -> Random {
     let seed = esker_testing::seed();
     println!("{}={seed}", esker_testing::SEED_VARIABLE);
     Random::new(seed, 0)
 }
 
+/// A random element.
 fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
     from[random.below(from.len() as u64) as usize]
 }
@@ -220,7 +222,7 @@ fn a_forecast_is_learned_from_few_messages() {
 }
 
 #[test]
-fn files_of_the_user_have_one_identity() {
+fn learned_identities_of_user_files_are_those_of_eccodes() {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return esker_testing::skip(format_args!("{FOLDER} is not set"));
     };
@@ -285,7 +287,7 @@ fn times_of_an_identity() {
     }
 }
 
-/// The time of one of `times` calls.
+/// The mean time of a call, over `times` calls.
 fn time(times: u32, mut call: impl FnMut() -> Key) -> Duration {
     let start = Instant::now();
     for _ in 0..times {

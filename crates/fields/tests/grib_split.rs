@@ -21,7 +21,8 @@ fn message(sections: &[&[u8]]) -> Vec<u8> {
     [b"GRIB\0\0\0\x02", &(body.len() as u64 + 20).to_be_bytes()[..], &body, b"7777"].concat()
 }
 
-/// Fields of ecCodes on a grid of 16 by 31 points, with some of them missing.
+/// A field that ecCodes makes on a grid of 16 by 31 points. With `missing`, some points have no value. With `local`,
+/// the message has a section 2.
 fn made(library: &Library, step: i64, missing: bool, local: bool) -> Vec<u8> {
     let mut draft = library.sample("regular_ll_pl_grib2").unwrap();
     if local {
@@ -36,6 +37,7 @@ fn made(library: &Library, step: i64, missing: bool, local: bool) -> Vec<u8> {
     draft.message().unwrap()
 }
 
+/// The fields of a message, which must all be complete.
 fn split(message: &[u8]) -> Vec<Cow<'_, [u8]>> {
     Fields::split(message).map(|field| field.unwrap()).collect()
 }

@@ -17,6 +17,7 @@ use support::for_random;
 
 const DATABASE: &str = "class=od,expver=0001,stream=oper,date=20240610,time=0000";
 
+/// A new store with this number of stripes, its pool, and its label.
 fn create(stripes: u32) -> (Pool, String, FieldStore) {
     let place = Place::new("stripes");
     let (pool, label) = (place.pool(), place.label);
@@ -26,11 +27,13 @@ fn create(stripes: u32) -> (Pool, String, FieldStore) {
     (pool, label, store)
 }
 
+/// The key of a field in the database of the tests.
 fn key(levtype: &str, step: u64, param: u64) -> Key {
     let text = format!("{DATABASE},domain=g,type=fc,levtype={levtype},step={step},param={param}");
     Key::parse(&text).unwrap()
 }
 
+/// The fields of the database that a request selects.
 fn select(store: &FieldStore, request: &str) -> Selection {
     let comma = if request.is_empty() { "" } else { "," };
     let text = format!("{DATABASE}{comma}{request}");
@@ -41,6 +44,7 @@ fn everything(store: &FieldStore) -> Selection {
     Selection::everything(store.schema())
 }
 
+/// Keys and bytes of the fields of a request, in the order of the listing, which must be sorted.
 fn contents(store: &FieldStore, request: &Selection) -> Vec<(String, Vec<u8>)> {
     let listed = store.list(request).unwrap();
     assert!(listed.is_sorted_by_key(|listed| listed.key.clone()));
@@ -50,6 +54,7 @@ fn contents(store: &FieldStore, request: &Selection) -> Vec<(String, Vec<u8>)> {
     listed.into_iter().map(read).collect()
 }
 
+/// Keys and lengths of the fields of a request.
 fn listed(store: &FieldStore, request: &Selection) -> Vec<(String, u64)> {
     let listed = store.list(request).unwrap();
     listed.into_iter().map(|listed| (listed.key.to_string(), listed.location.bytes)).collect()
@@ -187,6 +192,7 @@ fn change(stores: [&FieldStore; 2], random: &mut Random) {
     }
 }
 
+/// The keys of all masked fields.
 fn masked(store: &FieldStore) -> Vec<String> {
     let mut masked = Vec::new();
     store

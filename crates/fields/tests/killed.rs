@@ -31,6 +31,7 @@ fn mixed(seed: u64) -> u64 {
     (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
 }
 
+/// The key of a field of a step of a writer. Odd and even fields are in different databases.
 fn key(writer: u64, step: u64, field: u64) -> Key {
     let (stream, param) = (["oper", "enda"][(field % 2) as usize], 100 + field);
     // Steps decide the stripe of a field.
@@ -103,6 +104,7 @@ impl Place {
         place
     }
 
+    /// URL of the pool.
     fn url(&self) -> String {
         match self.files {
             true => format!("posix:{}", self.pool().display()),
@@ -116,14 +118,17 @@ impl Place {
         open(&self.url(), &self.label)
     }
 
+    /// Directory of the pool.
     fn pool(&self) -> PathBuf {
         self.dir.join("tank")
     }
 
+    /// A file that grows by a byte with each step that a writer has flushed.
     fn flushed(&self, writer: u64) -> PathBuf {
         self.dir.join(format!("flushed-{writer}"))
     }
 
+    /// Starts the process of a writer, which begins at the step `first`.
     fn child(&self, writer: u64, first: u64) -> Child {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::null());
@@ -150,14 +155,17 @@ impl Drop for Stop<'_> {
     }
 }
 
+/// True if no child has ended by itself.
 fn alive(children: &mut [Child]) -> bool {
     children.iter_mut().all(|child| child.try_wait().unwrap().is_none())
 }
 
+/// Length of a file in bytes.
 fn len(path: &Path) -> u64 {
     std::fs::metadata(path).unwrap().len()
 }
 
+/// Writer, step and field of a key.
 fn numbers(key: &Key) -> (u64, u64, u64) {
     let number = |name: &str| key.get(name).unwrap().parse::<u64>().unwrap();
     (number("expver"), number("step") / FIELDS, number("param") - 100)
@@ -204,6 +212,8 @@ fn killed_writers_leave_complete_steps_in_stripes() {
     expect_complete_steps(false, 5);
 }
 
+/// Kills writers while a reader and a watch follow them, round after round. With `files`, the pool is of plain files.
+/// An index has this number of `stripes`.
 fn expect_complete_steps(files: bool, stripes: u32) {
     let seed = esker_testing::seed();
     let rounds = std::env::var("ESKER_TORTURE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());

@@ -6,11 +6,13 @@ use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema};
 use std::time::Duration;
 
+/// A new store with a schema.
 fn store(name: &str, schema: &Schema) -> FieldStore {
     let place = Place::new(name);
     FieldStore::create(&place.pool(), &place.label, schema).unwrap()
 }
 
+/// Archives fields whose bytes are their keys, and flushes them.
 fn archive(store: &FieldStore, keys: &[String]) {
     let mut writer = store.writer();
     for key in keys {
@@ -26,17 +28,19 @@ fn select(store: &FieldStore, request: &str) -> Selection {
         .unwrap()
 }
 
+/// The keys that a listing of the request has.
 fn listed(store: &FieldStore, request: &str) -> Vec<String> {
     let all = store.list(&select(store, request)).unwrap();
     all.iter().map(|listed| listed.key.to_string()).collect()
 }
 
+/// The bytes of the fields of a request, which are their keys.
 fn read(store: &FieldStore, request: &str) -> Vec<String> {
     let fields = store.retrieve(&select(store, request)).unwrap();
     fields.iter().map(|field| String::from_utf8(field.read().unwrap()).unwrap()).collect()
 }
 
-/// Drops a writer with an unflushed field, and purges the store.
+/// Purges the whole store.
 fn purge(store: &FieldStore) -> esker_fields::Purged {
     store.purge(&Selection::everything(store.schema()), true, |_| Ok(())).unwrap()
 }
@@ -44,6 +48,7 @@ fn purge(store: &FieldStore) -> esker_fields::Purged {
 const RUN: &str = "class=d1,dataset=climate-dt,activity=scenariomip,experiment=ssp3-7.0,generation=2,\
     model=ifs-nemo,realization=1,expver=0001,stream=clte";
 
+/// The key of a field of a climate run, whose schema has the date on three levels.
 fn climate(date: &str) -> String {
     format!("{RUN},date={date},resolution=high,type=fc,levtype=sfc,time=0600,param=167")
 }

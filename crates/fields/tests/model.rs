@@ -21,6 +21,7 @@ struct Part {
     presence: Presence,
 }
 
+/// Treatment of keys that lack a name: as in a schema.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Presence {
     Required,
@@ -33,10 +34,12 @@ enum Presence {
 struct Rule {
     kind: usize,
     levels: [Vec<Part>; 3],
+    /// Its keys have a date: the year in the database, the month in the index, the day in the datum.
     dated: bool,
 }
 
 impl Part {
+    /// A part with this name and a random presence.
     fn random(name: String, random: &mut Random) -> Self {
         let presence = match random.below(4) {
             0 => Presence::Optional,
@@ -46,6 +49,7 @@ impl Part {
         Self { name, presence }
     }
 
+    /// The part as a schema spells it.
     fn text(&self) -> String {
         match self.presence {
             Presence::Required => self.name.clone(),
@@ -56,6 +60,7 @@ impl Part {
 }
 
 impl Rule {
+    /// A rule for a kind, with random names on each level.
     fn random(kind: usize, random: &mut Random) -> Self {
         let mut names = ["a", "b", "c", "d", "e", "f"].map(String::from).to_vec();
         let mut level = || {
@@ -68,6 +73,7 @@ impl Rule {
         Self { kind, levels, dated: random.one_in(2) }
     }
 
+    /// The rule as a schema spells it.
     fn text(&self) -> String {
         let level = |index: usize, first: &str, date: &str| {
             let date = self.dated.then(|| date.to_owned());
@@ -130,6 +136,7 @@ fn pairs(key: &Key) -> Pairs {
 /// The values that a request selects, by name.
 type Wanted = BTreeMap<String, BTreeSet<String>>;
 
+/// A random request for names of the rules.
 fn wanted(rules: &[Rule], random: &mut Random) -> Wanted {
     let mut wanted = Wanted::new();
     let of_rules = rules.iter().flat_map(Rule::parts).map(|part| part.name.as_str());
@@ -149,6 +156,7 @@ fn wanted(rules: &[Rule], random: &mut Random) -> Wanted {
     wanted
 }
 
+/// True if a field has one of the wanted values of each wanted name.
 fn is_wanted(pairs: &Pairs, wanted: &Wanted) -> bool {
     wanted.iter().all(|(name, values)| pairs.get(name).is_some_and(|value| values.contains(value)))
 }
@@ -170,6 +178,7 @@ struct Case {
 }
 
 impl Case {
+    /// A store with a random schema.
     fn new(random: &mut Random) -> Self {
         let count = 1 + random.below(3) as usize;
         let rules: Vec<_> = (1..=count).map(|kind| Rule::random(kind, random)).collect();
@@ -181,6 +190,7 @@ impl Case {
         Self { rules, store, fields: BTreeMap::new(), masked: 0 }
     }
 
+    /// Archives some random fields, and flushes them.
     fn archive(&mut self, random: &mut Random) {
         let mut writer = self.store.writer();
         for _ in 0..1 + random.below(12) {
@@ -194,6 +204,7 @@ impl Case {
         writer.flush().unwrap();
     }
 
+    /// Purges, which must remove exactly the masked fields.
     fn purge(&mut self) {
         let everything = Selection::everything(self.store.schema());
         let purged = self.store.purge(&everything, true, |_| Ok(())).unwrap();
@@ -219,6 +230,7 @@ impl Case {
         assert_eq!(wiped.fields, (before - self.fields.len()) as u64, "{wanted:?}");
     }
 
+    /// Checks that a listing and a search have exactly the wanted fields.
     fn check(&self, wanted: &Wanted) {
         let selection = select(&self.store, wanted);
         let matching = || self.fields.iter().filter(|(pairs, _)| is_wanted(pairs, wanted));
@@ -234,6 +246,7 @@ impl Case {
         assert_eq!(found, expected, "{wanted:?}");
     }
 
+    /// Looks up each field by its key, and checks its bytes.
     fn check_each(&self) {
         for (pairs, data) in &self.fields {
             assert_eq!(&self.store.field(&key(pairs)).unwrap().read().unwrap(), data, "{pairs:?}");

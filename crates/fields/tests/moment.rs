@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const STREAMS: [&str; 4] = ["oper", "enda", "wave", "enfo"];
 const ROUNDS: u32 = 300;
 
+/// The key of a field in the database of a stream.
 fn key(stream: &str, step: u32) -> Key {
     let text = format!(
         "class=od,expver=0001,stream={stream},date=20240610,time=0000,type=fc,levtype=sfc,step={step},param=167"
@@ -30,10 +31,12 @@ fn write(store: &FieldStore) {
     }
 }
 
+/// The round in which a field was archived.
 fn round(field: &Field) -> u32 {
     u32::from_le_bytes(field.read().unwrap().try_into().unwrap())
 }
 
+/// The round of the fields, which must be one for all databases, or of none.
 fn same(fields: &[Field], databases: usize) -> Option<u32> {
     let rounds: Vec<u32> = fields.iter().map(round).collect();
     assert!(rounds.is_empty() || rounds.len() == databases, "{rounds:?}");

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const MOVE: Moving = Moving { workers: 3, keep: false };
 
+/// A new store with the default schema.
 fn store() -> FieldStore {
     let place = Place::new("moves");
     FieldStore::create(&place.pool(), &place.label, &Schema::default_mars().unwrap()).unwrap()
@@ -21,6 +22,7 @@ fn key(step: u32) -> Key {
     Key::parse(&text).unwrap()
 }
 
+/// Archives a field for each step, whose bytes name the version, and flushes them.
 fn archive(store: &FieldStore, steps: std::ops::Range<u32>, version: u32) {
     let mut writer = store.writer();
     for step in steps {
@@ -29,12 +31,14 @@ fn archive(store: &FieldStore, steps: std::ops::Range<u32>, version: u32) {
     writer.flush().unwrap();
 }
 
+/// All fields, by the names of their database, as a move demands.
 fn everything(store: &FieldStore) -> Selection {
     let text = "class=od,expver=0001,stream=oper,date=20240610,time=0000";
     let request = esker_fields::request::Request::parse(text).unwrap();
     request.expand(store.schema(), esker_fields::Date::new(2024, 6, 15).unwrap()).unwrap()
 }
 
+/// Keys and bytes of all fields.
 fn contents(store: &FieldStore) -> BTreeMap<String, String> {
     let all = store.list(&Selection::everything(store.schema())).unwrap();
     let text = |listed: esker_fields::Listed| {
@@ -44,6 +48,7 @@ fn contents(store: &FieldStore) -> BTreeMap<String, String> {
     all.into_iter().map(text).collect()
 }
 
+/// The bytes of the field of a step.
 fn text(store: &FieldStore, step: u32) -> String {
     String::from_utf8(store.field(&key(step)).unwrap().read().unwrap()).unwrap()
 }

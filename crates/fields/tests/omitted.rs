@@ -7,6 +7,7 @@ use esker_fields::{Date, FieldStore, Key, Schema};
 use esker_types::ErrorKind;
 use esker_types::info::OpenMode;
 
+/// A new store with the default schema, and its place.
 fn store() -> (Place, FieldStore) {
     let place = Place::new("omitted");
     let schema = Schema::default_mars().unwrap();
@@ -14,6 +15,7 @@ fn store() -> (Place, FieldStore) {
     (place, store)
 }
 
+/// The fields that a request selects.
 fn select(store: &FieldStore, request: &str) -> Selection {
     let today = Date::new(2024, 6, 15).unwrap();
     Request::parse(request).unwrap().expand(store.schema(), today).unwrap()

@@ -10,6 +10,7 @@ use esker_testing::Random;
 use std::cmp::Ordering;
 use support::for_random;
 
+/// A random element.
 fn pick<'a>(random: &mut Random, from: &[&'a str]) -> &'a str {
     from[random.below(from.len() as u64) as usize]
 }
@@ -20,6 +21,7 @@ fn text(random: &mut Random, letters: &[u8], longest: u64) -> String {
     (0..len).map(|_| letters[random.below(letters.len() as u64) as usize] as char).collect()
 }
 
+/// A valid name.
 fn name(random: &mut Random) -> String {
     format!("{}{}", pick(random, &["a", "b", "x"]), text(random, b"abc_019", 6))
 }
@@ -155,6 +157,7 @@ fn selections_agree_with_plain_lists() {
     });
 }
 
+/// All combinations of the values, the last name changing fastest.
 fn combinations(plain: &[(&str, Vec<u64>)]) -> Vec<Key> {
     let mut keys = vec![Key::new()];
     for (name, values) in plain {
@@ -167,6 +170,7 @@ fn combinations(plain: &[(&str, Vec<u64>)]) -> Vec<Key> {
     keys
 }
 
+/// Checks that a selection matches random keys exactly as the plain lists do.
 fn assert_same_fields(random: &mut Random, selection: &Selection, plain: &[(&str, Vec<u64>)]) {
     for _ in 0..100 {
         let mut key = Key::new();

@@ -21,6 +21,7 @@ fn level(random: &mut Random, names: &mut Vec<&'static str>) -> String {
     parts.join(", ")
 }
 
+/// A schema of one to five random rules.
 fn random_schema(random: &mut Random) -> Schema {
     let mut text = String::new();
     for _ in 0..=random.below(4) {
@@ -45,6 +46,7 @@ fn takes(rule: &Rule, key: &Key) -> bool {
         })
 }
 
+/// The canonical form of a value, which must be valid.
 fn canonical(kind: KeyType, value: &str) -> String {
     kind.canonical(value, None).expect("a number").into_owned()
 }

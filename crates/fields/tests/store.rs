@@ -23,11 +23,13 @@ thread_local! {
     static FILES: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
+/// A new store with the default schema.
 fn store() -> FieldStore {
     let (pool, label) = new_place();
     create(&pool, &label)
 }
 
+/// Creates a store with the default schema.
 fn create(pool: &Pool, label: &str) -> FieldStore {
     FieldStore::create(pool, label, &Schema::default_mars().unwrap()).unwrap()
 }
@@ -45,6 +47,7 @@ fn new_place() -> (Pool, String) {
     (Pool::connect(&url, OpenMode::ReadWrite).unwrap(), label)
 }
 
+/// The key of a field.
 fn key(step: u32, param: &str) -> Key {
     let text = format!(
         "class=od,expver=0001,stream=oper,date=20240610,time=0000,type=fc,levtype=sfc,step={step},param={param}"
@@ -57,6 +60,7 @@ fn select(store: &FieldStore, request: &str) -> Selection {
     Request::parse(request).unwrap().expand(store.schema(), today).unwrap()
 }
 
+/// Archives fields, given as step, parameter and bytes, and flushes them.
 fn archive(store: &FieldStore, fields: &[(u32, &str, &str)]) {
     let mut writer = store.writer();
     for (step, param, data) in fields {
@@ -65,11 +69,13 @@ fn archive(store: &FieldStore, fields: &[(u32, &str, &str)]) {
     writer.flush().unwrap();
 }
 
+/// The bytes of the fields of a request, in its order.
 fn text(store: &FieldStore, request: &str) -> Vec<String> {
     let fields = store.retrieve(&select(store, request)).unwrap();
     fields.iter().map(|field| String::from_utf8(field.read().unwrap()).unwrap()).collect()
 }
 
+/// Number of fields.
 fn list(store: &FieldStore) -> usize {
     store.list(&Selection::everything(store.schema())).unwrap().len()
 }
@@ -277,7 +283,7 @@ fn reads_of_parts_and_past_the_end_of_a_field() {
 }
 
 #[test]
-fn axes_and_listings() {
+fn axes_and_listings_have_the_selected_fields_only() {
     let (pool, label) = new_place();
     let store = create(&pool, &label);
     archive(&store, &[(6, "167", "a"), (0, "151", "b"), (12, "167", "c")]);
@@ -436,6 +442,7 @@ fn field_store_works_on_daos() {
     run_all_tests_on(DAOS, "names no DAOS pool (scripts/daos.sh)");
 }
 
+/// Runs the tests on the pool that an environment variable names. Without it, skips them; `none` says why.
 fn run_all_tests_on(variable: &'static str, none: &str) {
     if std::env::var_os(variable).is_none() {
         return esker_testing::skip(format!("{variable} {none}"));
@@ -453,6 +460,7 @@ fn field_store_works_on_posix() {
     std::fs::remove_dir_all(path).unwrap();
 }
 
+/// Runs the tests in this thread, on the pool that its variables name.
 fn run_all_tests() {
     flush_makes_all_fields_visible_atomically();
     unflushed_fields_never_appear_and_are_purged();
@@ -465,7 +473,7 @@ fn run_all_tests() {
     bad_input_is_refused_before_anything_is_stored();
     adopted_fields_are_read_from_their_file();
     reads_of_parts_and_past_the_end_of_a_field();
-    axes_and_listings();
+    axes_and_listings_have_the_selected_fields_only();
     watch_yields_flushed_fields();
     stores_are_created_once_and_reopened();
     random_sequences_agree_with_a_map();

@@ -13,6 +13,7 @@ fn field(step: usize) -> Vec<u8> {
     (0..step * 80_000 + 1).map(|n| (n * 31 / 7 + step) as u8).collect()
 }
 
+/// A store with a field for each step.
 fn store(name: &str) -> FieldStore {
     let place = Place::new(name);
     let schema = Schema::default_mars().unwrap();
@@ -28,6 +29,7 @@ fn store(name: &str) -> FieldStore {
     store
 }
 
+/// The fields of a request.
 fn find(store: &FieldStore, request: &str) -> Vec<Field> {
     let today = Date::new(2024, 6, 15).unwrap();
     let selection = Request::parse(request).unwrap().expand(store.schema(), today).unwrap();

@@ -14,6 +14,7 @@ use std::time::Duration;
 const WRITERS: u64 = 5;
 const FLUSHES: u64 = 150;
 
+/// The key of a field, which no other writer archives.
 fn key(writer: u64, step: u64, field: u64) -> Key {
     let (stream, param) = (["oper", "enda"][(field % 2) as usize], 100 + field);
     let text = format!(
@@ -57,6 +58,7 @@ fn follow(mut watch: Watch, last: &AtomicBool) -> BTreeMap<Key, u64> {
     }
 }
 
+/// Lets writers archive while two watches follow, and compares what arrives.
 fn run(seed: u64) {
     let place = Place::new("watch");
     let schema = Schema::default_mars().unwrap();

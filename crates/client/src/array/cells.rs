@@ -110,7 +110,8 @@ impl Layout {
         }));
     }
 
-    /// Splits `range` at chunk boundaries; returns the offset after it.
+    /// Splits `range` at chunk boundaries. `offset` is its start in the buffers of the operation, in cells; returns the
+    /// offset after it.
     fn split(self, range: Extent, mut offset: u64, pieces: &mut Vec<Piece>) -> u64 {
         let mut at = range.start;
         while at < range.end() {
@@ -151,7 +152,7 @@ impl Layout {
     }
 }
 
-/// The buffers of a part of a source.
+/// A part of a source: the buffers that hold its bytes.
 pub(super) enum Part<'a> {
     One(&'a [u8]),
     Many(Vec<&'a [u8]>),
@@ -175,6 +176,7 @@ impl<'a> Part<'a> {
     }
 }
 
+/// The `len` bytes of `buffer` from `offset` on, as far as the buffer has them.
 fn slice(buffer: &[u8], offset: u64, len: u64) -> &[u8] {
     let end = usize::try_from(offset + len).unwrap_or(usize::MAX).min(buffer.len());
     buffer.get(offset as usize..end).unwrap_or_default()

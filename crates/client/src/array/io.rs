@@ -111,6 +111,7 @@ impl Array {
         }
     }
 
+    /// The update that writes `data` to extents of one chunk.
     fn update<'a>(&self, extents: &'a [Extent], data: Source<'a>) -> Update<'a> {
         let value = Value::Array { record_size: self.layout.cell_size(), extents, data };
         Update { akey: FLAT_AKEY, value, cond: Cond::NONE }
@@ -204,8 +205,8 @@ impl Read<'_> {
         }
     }
 
-    /// Asks for huge pages in a long sink that was never used, as far as there is something to read. Best effort. A
-    /// transaction would depend on the size then, so it does without.
+    /// Asks the kernel for huge pages in a long sink that was never used, up to the size of the array. Best effort. Not
+    /// in a transaction: it would read the size, and so conflict with writers that change it.
     async fn want_pages(&self, ranges: &[Extent], sink: &mut Sink<'_>) {
         let (&[range], Access::Latest | Access::Snapshot(_)) = (ranges, self.access) else {
             return;
@@ -266,7 +267,8 @@ impl Read<'_> {
         fetch
     }
 
-    /// Fills cells that were not found with zeros.
+    /// Fills cells that the fetch did not find with zeros, as far as [`Holes`] says. `extents` are the requested ones
+    /// under `dkey`.
     async fn zero_holes(
         &mut self,
         dkey: &[u8; 8],
@@ -295,7 +297,7 @@ impl Read<'_> {
         Ok(())
     }
 
-    /// Number of cells of a hole that are to be zeroed.
+    /// Number of cells at the start of a hole that are to be zeroed: those below the size of the array, or all.
     async fn zeros_of(&mut self, dkey: u64, hole: Extent) -> Result<u64> {
         if self.holes == Holes::Zero {
             return Ok(hole.count);
@@ -330,6 +332,7 @@ thread_local! {
 /// Maximum number of extents for which a thread keeps the memory.
 const SPARE_MAX: usize = 16;
 
+/// Keeps the memory of a list for the next read of this thread, unless the list is long.
 fn keep_spare(filled: Vec<Extent>) {
     if (1..=SPARE_MAX).contains(&filled.capacity()) {
         let _ = SPARE.try_with(|spare| spare.set(filled));

@@ -52,7 +52,9 @@ pub struct ArrayStat {
 pub struct Array {
     object: Object,
     layout: Layout,
+    /// The type is `ArrayByte`.
     bytes: bool,
+    /// `None` for an array without a stripe mark.
     mark: Option<StripeMark>,
 }
 
@@ -97,7 +99,7 @@ impl Container {
 }
 
 impl Array {
-    /// Creates an array: stores its attributes. Fails if there are other ones.
+    /// Creates an array: stores its attributes. Fails with `Exists` if the object has attributes already.
     pub(crate) async fn create(
         object: Object,
         attributes: ArrayAttributes,
@@ -120,6 +122,7 @@ impl Array {
         let fetches = std::slice::from_mut(&mut fetch);
         let fetched = object.fetch(&ATTRIBUTES_DKEY, Cond::NONE, fetches, access).await;
         match (fetch.reply.size as usize, fetched) {
+            // `RecordTooBig`: the value is longer than attributes are.
             (_, Err(error)) if error.kind() != ErrorKind::RecordTooBig => return Err(error),
             (0, Ok(())) => return Err(no_array(&object)),
             (ArrayAttributes::STORED_BYTES, Ok(())) => {}
@@ -130,7 +133,7 @@ impl Array {
         Ok(Self::new(object, attributes))
     }
 
-    /// The array in `object` with `attributes`, which the caller supplies or which were just read.
+    /// The array in `object` with `attributes`, which the caller keeps.
     ///
     /// # Errors
     /// `Invalid` if the object is not of a type for arrays, or the attributes are not allowed.
@@ -141,7 +144,7 @@ impl Array {
         Ok(Self::new(object, attributes))
     }
 
-    /// Neither checks the type of the object nor the attributes: the callers do.
+    /// The array in `object`. The callers have checked the type of the object and the attributes.
     fn new(object: Object, attributes: ArrayAttributes) -> Self {
         let bytes = object.oid().object_type() == Some(ObjectType::ArrayByte);
         let mark = StripeMark::of_array(object.container(), object.oid());
@@ -219,6 +222,7 @@ impl Array {
         Ok(sizes)
     }
 
+    /// The size in cells, from the last extent that a query has found; 0 if it has found none.
     fn size_of(&self, last: Option<&KeyFound>) -> Result<u64> {
         last.map_or(Ok(0), |last| self.layout.size_from(last))
     }
@@ -246,6 +250,7 @@ impl Array {
         Ok(())
     }
 
+    /// The write of `updates` under a dkey of the array.
     fn write_op<'a>(&self, dkey: &'a [u8], updates: &'a [Update<'a>]) -> Write<'a> {
         Write { oid: self.object.oid(), op: WriteOp::Update { dkey, cond: Cond::NONE, updates } }
     }

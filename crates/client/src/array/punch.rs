@@ -97,6 +97,7 @@ impl Array {
     }
 }
 
+/// The update that removes extents of one chunk.
 pub(super) fn punch_update(extents: &[Extent]) -> Update<'_> {
     Update { akey: FLAT_AKEY, value: Value::PunchExtents(extents), cond: Cond::NONE }
 }

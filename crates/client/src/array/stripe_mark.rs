@@ -47,6 +47,7 @@ impl StripeMark {
         self.is_reliable && !self.is_set.load(Ordering::Acquire)
     }
 
+    /// Records that the mark is stored.
     fn note_set(&self) {
         self.is_set.store(true, Ordering::Release);
     }
@@ -90,7 +91,7 @@ impl Array {
         Ok(())
     }
 
-    /// True if the first chunk may tell the size.
+    /// True if a query of the first chunk may tell the size, so that other nodes need not be asked.
     pub(super) fn first_chunk_tells(&self) -> bool {
         self.mark.as_ref().is_some_and(StripeMark::tells)
     }
@@ -198,7 +199,7 @@ impl Array {
         Ok(Some((taken, Some(self.complete(removal).await))))
     }
 
-    /// Removes an array that no process uses. One node is asked if it ends in its first chunk.
+    /// Removes an array that no process uses. If the array ends in its first chunk, this asks only one node.
     ///
     /// # Errors
     /// The errors of [`Array::destroy`].
@@ -214,6 +215,7 @@ impl Array {
         }
     }
 
+    /// Removes the array by the write of [`Array::removal`]; does nothing if the array is empty.
     async fn remove_stored(&self) -> Result<()> {
         match self.removal().await? {
             None => Ok(()),
@@ -270,7 +272,8 @@ impl Array {
         Ok(is_removed)
     }
 
-    /// True if nothing is left of an array whose last chunk is the first one, once this chunk is removed.
+    /// True if nothing is left of the array once its first chunk is removed: the dkey `last` of its last chunk is the
+    /// first one, and the backend keeps nothing else of an object.
     fn ends_with_chunk(&self, last: &[u8]) -> Result<bool> {
         let is_alone = last == FIRST_CHUNK && self.bytes;
         Ok(is_alone && self.object.container().opened()?.is_empty_without_dkeys())

@@ -14,6 +14,7 @@ pub(super) struct Piece {
     pub(super) range: Range<usize>,
 }
 
+/// Kind of the value of an akey.
 pub(super) enum Kind {
     Single,
     Array { record_size: u64, extents: Vec<Extent> },
@@ -22,12 +23,15 @@ pub(super) enum Kind {
 /// Pieces, grouped by dkey.
 #[derive(Default)]
 pub(super) struct Batch {
+    /// The values of all pieces, one after the other.
     pub(super) bytes: Vec<u8>,
+    /// Each dkey with its pieces.
     pub(super) dkeys: Vec<(Vec<u8>, Vec<Piece>)>,
     pieces: usize,
 }
 
 impl Batch {
+    /// True if the batch is to be written before more is added.
     pub(super) fn is_full(&self) -> bool {
         self.bytes.len() >= BUFFER_BYTES || self.pieces >= PIECES_MAX
     }
@@ -43,7 +47,8 @@ impl Batch {
         self.pieces = 0;
     }
 
-    /// Reserves `len` bytes at the end. [`Batch::add`] or [`Batch::release`] must follow.
+    /// Reserves `len` bytes at the end of the buffer, and returns their range. [`Batch::add`] or [`Batch::release`]
+    /// must follow.
     pub(super) fn room(&mut self, len: usize) -> Range<usize> {
         let start = self.bytes.len();
         self.bytes.resize(start + len, 0);

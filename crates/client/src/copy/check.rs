@@ -87,11 +87,12 @@ fn each_dkey(
     Ok(count)
 }
 
-/// An object, and the capabilities of the destination.
+/// An object, and what the destination can store.
 struct Survey<'a> {
     object: &'a Object,
     access: Access<'a>,
     able: Capabilities,
+    /// Holes may become zeros in the destination.
     zeros: bool,
 }
 
@@ -174,6 +175,7 @@ impl Survey<'_> {
         Ok(())
     }
 
+    /// The error for an object that the destination cannot hold. `why` follows the id of the object in the message.
     #[cold]
     fn refuse(&self, why: &str) -> Error {
         let text = format!("object {} {why}", self.object.oid());

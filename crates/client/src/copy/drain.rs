@@ -85,6 +85,7 @@ impl<'a> Drain<'a> {
         let snapshot = state::new_snapshot(self.from, &self.to)?;
         let result = self.round_at(snapshot);
         let destroyed = self.from.destroy_snapshot(snapshot).wait();
+        // The error of the round says more than that of the snapshot.
         let round = result?;
         destroyed.map(|()| round)
     }
@@ -95,7 +96,8 @@ impl<'a> Drain<'a> {
         let (from, to, options, progress) = (self.from, &self.to, self.options, self.progress);
         let marks = Marks::between(from, to)?;
         let walk = Walk { from, to, options, progress, marks, access };
-        // An earlier round may have drained the data of an apparent hole; a true hole is filled with zeros.
+        // Holes are not refused, as an earlier round may have moved the data that seems to be missing. True holes
+        // become zeros.
         let (able, zeros) = (to.capabilities(), Options { zeros: true, ..options.clone() });
         let (mut round, mut stride) = (Round::default(), Stride::default());
         let mut anchor = Anchor::Start;

@@ -21,7 +21,7 @@ pub(super) struct Loader<'a> {
     pub(super) marks: Marks,
 }
 
-/// Takes the batch when it is full, and empties it.
+/// Function that writes a full batch, and empties it.
 pub(super) type Flush<'a> = &'a mut dyn FnMut(&mut Batch) -> Result<()>;
 
 impl Loader<'_> {
@@ -161,7 +161,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Reads an array as it is stored, without its holes. False if the akey is not an array.
+    /// Reads an array as it is stored, without its holes. False if the akey has no extents, and so is not an array.
     fn load_array(
         &self,
         dkey: &[u8],
@@ -184,7 +184,7 @@ impl Loader<'_> {
         Ok(any)
     }
 
-    /// Adds records of an akey to the batch.
+    /// Reads the records of `extents`, each of `record_size` bytes, and adds them to the batch as one piece.
     fn add_records(
         &self,
         dkey: &[u8],

@@ -35,7 +35,9 @@ pub(super) enum Marks {
     /// Marks are copied as they are.
     #[default]
     Copy,
+    /// The destination has no marks: those of the source are left out.
     LeaveOut,
+    /// The source has no marks: each directory that an entry names gets one.
     Add,
 }
 

@@ -147,7 +147,7 @@ fn finish(from: &Container, to: &Container, label: &str, state: &CopyState) -> R
     to.close().wait()
 }
 
-/// The view of a snapshot, otherwise the latest state.
+/// The view of the snapshot at an epoch; of the latest state without one.
 fn access(epoch: Option<Epoch>) -> Access<'static> {
     epoch.map_or(Access::Latest, Access::Snapshot)
 }

@@ -71,7 +71,7 @@ impl Rescued {
     fn make(to: &Pool, id: ContainerId, found: &SalvagedContainer) -> Result<Self> {
         let lost = || format!("lost-{}", id.0);
         let label = found.info.as_ref().map_or_else(lost, |info| info.label.clone());
-        // Stripe marks may be lost with the rest.
+        // This property promises stripe marks, which may be among the lost data.
         let kept =
             found.metadata.iter().filter(|(name, _)| *name != format!("prop:{STRIPE_MARKS}"));
         let metadata: Vec<_> =
@@ -140,7 +140,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Continues with another object, and creates its container in the new pool when it is the first one.
+    /// Continues with another object. If it is the first one of its container, creates the container in the new pool.
     fn enter(&mut self, id: ContainerId, oid: ObjectId) -> Result<()> {
         self.current = Some((id, oid));
         add(&self.progress.objects, 1);
@@ -163,6 +163,7 @@ impl Writer<'_> {
         storer.store(&mut self.batch, &mut self.scratch)
     }
 
+    /// Writes the last batch, and completes all containers.
     fn finish(mut self) -> Result<()> {
         self.flush()?;
         self.containers.into_values().try_for_each(Rescued::finish)

@@ -169,6 +169,7 @@ impl CopyState {
         self.save(to)
     }
 
+    /// Records the state in the destination, in place of the earlier one.
     fn save(&self, to: &Container) -> Result<()> {
         to.properties().set(PROPERTY, self.to_text().as_bytes()).wait()
     }
@@ -178,6 +179,7 @@ impl CopyState {
         let epoch = self.epoch.map_or("-".to_owned(), |epoch| epoch.0.to_string());
         let own = if self.owns_snapshot { "own" } else { "given" };
         let position = match &self.position {
+            // A listing that contains an object does not begin at the end, so that the second case does not occur.
             CopyPosition::Start | CopyPosition::After { objects: Anchor::End, .. } => {
                 "start".to_owned()
             }
@@ -191,7 +193,7 @@ impl CopyState {
         format!("1 {} {epoch} {own} {position}", self.source)
     }
 
-    /// Parses recorded progress.
+    /// Parses recorded progress; `None` if it is damaged, or of another version.
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let version = words.next()?;
@@ -219,6 +221,7 @@ impl CopyState {
     }
 }
 
+/// The bytes that hexadecimal digits spell; `None` if they spell none.
 fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digits = |at: usize| hex.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
     (0..hex.len()).step_by(2).map(digits).collect()
@@ -235,12 +238,13 @@ pub(super) struct DrainState {
 }
 
 impl DrainState {
+    /// Records the state in the destination, in place of the earlier one.
     pub(super) fn save(&self, to: &Container) -> Result<()> {
         let text = format!("1 {} {}", self.source, self.until.0);
         to.properties().set(DRAINED, text.as_bytes()).wait()
     }
 
-    /// Parses the recorded state.
+    /// Parses the recorded state; `None` if it is damaged, or of another version.
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let version = words.next()?;

@@ -132,7 +132,7 @@ fn fetch<'a>(piece: &'a Piece, sink: &'a mut [u8]) -> Fetch<'a> {
     }
 }
 
-/// Size that the reply must have when a piece is read back: of the value, or of one record.
+/// Size in bytes that the reply must have when a piece is read back: of the value, or of one record.
 fn size(piece: &Piece) -> u64 {
     match piece.kind {
         Kind::Single => piece.range.len() as u64,

@@ -82,6 +82,7 @@ impl Drop for Folder {
     }
 }
 
+/// A new container with a checksum, a property and a first object id of its own.
 pub(crate) fn container(pool: &Pool, label: &str) -> Container {
     let new = NewContainer::named(label)
         .with_checksum(Checksum::Crc64)
@@ -91,6 +92,7 @@ pub(crate) fn container(pool: &Pool, label: &str) -> Container {
     pool.open_container(label, OpenMode::ReadWrite).wait().unwrap()
 }
 
+/// The id of an object of one target with this number.
 pub(crate) fn oid(container: &Container, number: u64, otype: ObjectType) -> ObjectId {
     container.generate_oid(7, number, otype, Some(ObjectClass::S1), 0).unwrap()
 }
@@ -163,7 +165,7 @@ pub(crate) fn holey(container: &Container, otype: ObjectType) {
 /// Position of a value: object, dkey, akey, and the record if it belongs to an array.
 type ValuePosition = (ObjectId, Vec<u8>, Vec<u8>, Option<u64>);
 
-/// Everything in a container; short arrays are listed record by record.
+/// Everything in a container. An array has an element for each run of adjacent records.
 pub(crate) fn all(container: &Container) -> BTreeMap<ValuePosition, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut anchor = Anchor::Start;
@@ -175,6 +177,7 @@ pub(crate) fn all(container: &Container) -> BTreeMap<ValuePosition, Vec<u8>> {
     found
 }
 
+/// Adds all values of an object to `found`.
 fn of_object(container: &Container, oid: ObjectId, found: &mut BTreeMap<ValuePosition, Vec<u8>>) {
     let object = container.object(oid);
     let mut dkeys = Anchor::Start;
@@ -192,7 +195,8 @@ fn of_object(container: &Container, oid: ObjectId, found: &mut BTreeMap<ValuePos
     }
 }
 
-/// Backends split arrays into extents differently: adjacent extents are joined.
+/// Adds the value or the records of an akey to `found`. Adjacent extents are joined, because backends split arrays into
+/// extents differently.
 fn of_akey(
     object: &esker::Object,
     dkey: &[u8],

@@ -63,6 +63,7 @@ impl Tank {
         Self::with(|_| {})
     }
 
+    /// A pool whose specification `shape` changes.
     pub(crate) fn with(shape: impl FnOnce(&mut PoolSpec)) -> Self {
         let folder = PathBuf::from(format!("/dev/shm/esker-allocations-{}", std::process::id()));
         let mut spec = PoolSpec::new("tank", 128 << 20);

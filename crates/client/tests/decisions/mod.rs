@@ -26,6 +26,8 @@ fn forgetful(last: &Runtime) -> (Vec<Memory>, Map) {
     served_by((0..NODES).map(part).collect(), last, never_forgets)
 }
 
+/// Serves the pools that `pool` makes of the nodes' memory. The last node runs in the runtime `last`, which a test may
+/// end.
 fn served_by(
     parts: Vec<Memory>,
     last: &Runtime,
@@ -42,6 +44,7 @@ fn served_by(
     (parts, map)
 }
 
+/// A pool that ignores requests to remove a commit decision, as if its clients died before sending them.
 fn never_forgets(memory: &Memory) -> Arc<dyn Pool> {
     Arc::new(Faulty::on(Arc::new(memory.clone()), Fault::NeverForgets))
 }

@@ -38,6 +38,7 @@ impl Node {
         Self::serving(Arc::new(Memory::new(4)))
     }
 
+    /// An engine that serves `pool`.
     fn serving(pool: Arc<dyn Pool>) -> Self {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).enable_all().build().expect("a runtime");
@@ -60,6 +61,7 @@ fn client() -> Runtime {
     builder.worker_threads(1).enable_all().build().expect("a runtime")
 }
 
+/// Connects to the engine with this secret.
 async fn connect(node: &Node, secret: &Secret) -> Result<RemotePool> {
     let address = &node.address;
     RemotePool::open(
@@ -69,6 +71,7 @@ async fn connect(node: &Node, secret: &Secret) -> Result<RemotePool> {
     .await
 }
 
+/// The container `c`, which is created if it is missing.
 async fn opened(pool: &dyn Pool) -> Result<Box<dyn OpenContainer>> {
     match pool.create_container(&NewContainer::named("c")).await {
         Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
@@ -81,6 +84,7 @@ fn oid() -> ObjectId {
     ObjectId::generate(0, 5, ObjectType::MultiHashed, ObjectClass::S1)
 }
 
+/// Sets the value of the only akey that these tests use.
 async fn put(container: &dyn OpenContainer, value: &[u8]) -> Result<()> {
     let value = Value::Single(Source::One(value));
     let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
@@ -88,6 +92,7 @@ async fn put(container: &dyn OpenContainer, value: &[u8]) -> Result<()> {
     container.write(Change::from_writes(&[Write { oid: oid(), op }])).await.map(drop)
 }
 
+/// Fetches that value into a buffer of `room` bytes. Returns its length.
 async fn get(container: &dyn OpenContainer, room: usize) -> Result<u64> {
     let mut buffer = vec![0; room];
     let mut akeys = [Fetch::single(b"a", Sink::One(&mut buffer))];
@@ -96,6 +101,7 @@ async fn get(container: &dyn OpenContainer, room: usize) -> Result<u64> {
     Ok(akeys[0].reply.size)
 }
 
+/// Asks for the length of that value only.
 async fn size(container: &dyn OpenContainer) -> Result<u64> {
     let mut akeys = [Fetch::single(b"a", Sink::None)];
     let mut dkeys = [DkeyFetch { dkey: b"d", cond: Cond::NONE, akeys: &mut akeys }];

@@ -38,6 +38,7 @@ fn run<F: Future>(work: F) -> F::Output {
     builder.enable_time().start_paused(true).build().expect("a runtime").block_on(work)
 }
 
+/// Lets all tasks that can run do so.
 async fn run_other_tasks() {
     for _ in 0..STEPS {
         yield_now().await;
@@ -68,10 +69,12 @@ struct Client {
 }
 
 impl Client {
+    /// A client with a stream of its own.
     async fn connect(engine: &Engine) -> Result<Self> {
         Self::shake(stream(engine)).await
     }
 
+    /// Performs the handshake of a client on a stream.
     async fn shake((stream, served): (DuplexStream, JoinHandle<Result<()>>)) -> Result<Self> {
         let (from, to) = split(stream);
         let (mut from, mut to) = (Receiver::new(from), Sender::new(to));
@@ -79,6 +82,7 @@ impl Client {
         Ok(Self { from, to, served })
     }
 
+    /// Sends one frame.
     async fn send(&mut self, kind: Kind, call: u64, message: &[u8]) {
         let message = Bytes::copy_from_slice(message);
         let frame = Frame { kind, call, room: 0, message, bulk: Bytes::new() };
@@ -86,11 +90,13 @@ impl Client {
         self.to.flush().await.expect("sending");
     }
 
+    /// The next frame; `None` if the engine has ended the connection.
     async fn receive(&mut self) -> Option<Frame> {
         self.from.receive(Limits::AUTHENTICATED).await.expect("receiving")
     }
 }
 
+/// An encoded request for the state of the pool.
 fn info() -> Vec<u8> {
     encode(&Request::Pool(PoolRequest::Info)).expect("a request")
 }
@@ -102,6 +108,7 @@ fn metric(engine: &Engine, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
 }
 
+/// Number of handshakes that the engine has refused for this reason.
 fn refused(engine: &Engine, reason: &str) -> u64 {
     metric(engine, &format!("esker_engine_handshakes_refused_total{{reason=\"{reason}\"}}"))
 }

@@ -47,12 +47,14 @@ async fn serve(with_tls: bool) -> (Engine, String) {
     (engine, address)
 }
 
+/// A listener on a free port, and its address.
 async fn listen() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     (listener, address)
 }
 
+/// Connects to an engine, with TLS or without.
 async fn connect(address: &str, with_tls: bool) -> Result<Connection> {
     let secret = secret();
     let to = Endpoint { name: "n7", address, secret: &secret, pool: POOL, session: 1 };
@@ -67,6 +69,7 @@ async fn refused(address: &str, with_tls: bool) -> esker_types::Error {
     connect(address, with_tls).await.map(drop).expect_err("a refusal")
 }
 
+/// The value of a metric.
 fn metric(engine: &Engine, name: &str) -> u64 {
     let text = engine.metrics();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -95,6 +98,7 @@ async fn work(link: Connection) -> Result<()> {
 /// All bytes that an eavesdropper has seen.
 type Seen = Arc<Mutex<Vec<u8>>>;
 
+/// Passes bytes on in one direction, and records them in `seen`.
 async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, seen: Seen) {
     let mut piece = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut piece).await {
@@ -120,6 +124,7 @@ async fn listen_in(engine: String) -> (String, Seen) {
     (address, seen)
 }
 
+/// A connection with TLS or without.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
@@ -145,6 +150,7 @@ async fn intercept(engine: String, client_tls: bool, engine_tls: bool) -> String
     address
 }
 
+/// True if the eavesdropper has seen this text.
 fn contains(seen: &Seen, text: &[u8]) -> bool {
     seen.lock().expect("the bytes seen").windows(text.len()).any(|window| window == text)
 }

@@ -84,6 +84,7 @@ impl Site {
         Self { engine: Some(engine), map, dial, backend, container, oid, _folder: folder }
     }
 
+    /// The container, by its UUID.
     fn name(&self) -> ContainerRef<'static> {
         ContainerRef::Uuid(self.container.info().uuid)
     }
@@ -108,11 +109,13 @@ impl Site {
         }
     }
 
+    /// Starts the engine again, at the same address.
     fn start(&mut self) {
         let node = &self.map.nodes[0];
         self.engine = Some(Stoppable::start(&node.address, node).0);
     }
 
+    /// Number of attempts to connect so far.
     fn dialed(&self) -> u64 {
         self.dial.dialed.load(Ordering::Relaxed)
     }
@@ -124,6 +127,7 @@ impl Site {
     }
 }
 
+/// True if the object has a lease. Asking also leaves its removal to the last one.
 fn is_leased(own: &dyn OpenContainer, oid: ObjectId) -> bool {
     own.unlink_on_last_close(oid).wait().expect("an answer")
 }

@@ -28,10 +28,12 @@ pub(crate) struct Ledger {
     pub(crate) audits: u64,
 }
 
+/// The object of a list.
 fn oid(account: u64) -> ObjectId {
     ObjectId::generate(0, 1000 + account, ObjectType::MultiHashed, ObjectClass::S1)
 }
 
+/// Reads a list, and records the read in `tokens`.
 async fn read(container: &dyn OpenContainer, account: u64, tokens: &ReadTokens) -> Result<Vec<u8>> {
     let mut list = vec![0; LIST_MAX];
     let mut akeys = [Fetch::single(b"a", Sink::One(&mut list))];
@@ -87,6 +89,7 @@ pub(crate) async fn audit(container: &dyn OpenContainer) -> Result<Vec<Vec<u64>>
 /// Positions of a number: lists, and indexes in them.
 type Places = Vec<(usize, usize)>;
 
+/// The positions of each number in the lists.
 fn places(lists: &[Vec<u64>]) -> BTreeMap<u64, Places> {
     let mut places: BTreeMap<u64, Places> = BTreeMap::new();
     for (list, numbers) in lists.iter().enumerate() {
@@ -132,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_doubles_and_two_orders_are_found() {
+    fn partial_repeated_and_reordered_transactions_are_found() {
         assert_eq!(wrong(&[vec![1, 2], vec![1, 2]]), None);
         assert_eq!(wrong(&[vec![1, 2], vec![1], vec![2]]), None);
         assert!(wrong(&[vec![1, 2], vec![1]]).is_some(), "half of a transaction");

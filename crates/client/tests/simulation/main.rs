@@ -21,6 +21,7 @@ const ROUNDS: u64 = 10;
 /// Simulations within which a fault must be found.
 const ROUNDS_TO_FIND: u64 = 30;
 
+/// Number of simulations: that of the environment, or [`ROUNDS`].
 fn rounds() -> u64 {
     let given = std::env::var(ROUNDS_VARIABLE).ok().and_then(|rounds| rounds.parse().ok());
     given.unwrap_or(ROUNDS)
@@ -32,6 +33,7 @@ fn unexplained(registers: &[Register]) -> Vec<&Register> {
     registers.iter().filter(|register| !is_explained(register)).collect()
 }
 
+/// Simulates a number of engines that store at most `decisions_max` commit decisions each, and checks the histories.
 fn histories_are_linearizable(engines: usize, decisions_max: usize) {
     let mut random = Random::new(seed(), (engines + decisions_max % DECISIONS_MAX) as u64);
     let (mut known, mut unknown, mut troubles) = (0, 0, 0);

@@ -52,15 +52,18 @@ struct Flag {
 }
 
 impl Flag {
+    /// True if the flag is set.
     fn get(&self) -> bool {
         self.set.load(Ordering::Relaxed)
     }
 
+    /// Sets or clears the flag, and wakes the tasks that wait for it.
     fn put(&self, set: bool) {
         self.set.store(set, Ordering::Relaxed);
         self.changed.notify_waiters();
     }
 
+    /// Waits until the flag has this value.
     async fn becomes(&self, wanted: bool) {
         while self.get() != wanted {
             self.changed.notified().await;
@@ -69,6 +72,7 @@ impl Flag {
 }
 
 impl Host {
+    /// Locks the state of the engine.
     fn running(&self) -> MutexGuard<'_, Running> {
         self.running.lock().expect("no panic")
     }
@@ -87,6 +91,7 @@ impl Network {
         network
     }
 
+    /// A random number below `limit`.
     fn below(&self, limit: u64) -> u64 {
         self.random.lock().expect("no panic").below(limit)
     }
@@ -218,6 +223,7 @@ struct Direction {
 pub(crate) struct Wires(pub(crate) Arc<Network>);
 
 impl Wires {
+    /// Opens a connection to the engine of a node; fails if it does not run.
     async fn open(&self, node: &Node, secret: &Secret, session: u64) -> Result<Connection> {
         let number = node.address.parse().expect("a number");
         let refused = || Error::new(ErrorKind::Io, "the engine does not run");

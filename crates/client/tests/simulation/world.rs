@@ -205,16 +205,19 @@ impl World {
         Self { plan, parts, map, network: Arc::new(network), history }
     }
 
+    /// Locks the history.
     fn history(&self) -> MutexGuard<'_, History> {
         self.history.lock().expect("no panic")
     }
 
+    /// Opens the pool as a client.
     async fn pool(&self) -> Result<ShardedPool> {
         let dial = Arc::new(Wires(Arc::clone(&self.network)));
         let path = Path::new("/pool.map");
         ShardedPool::open_by(&self.map, path, Vec::new(), Timeouts::default(), dial).await
     }
 
+    /// Creates the container.
     async fn create(&self) -> Result<()> {
         self.pool().await?.create_container(&NewContainer::named("c")).await.map(drop)
     }
@@ -236,6 +239,7 @@ impl World {
         }
     }
 
+    /// Starts a client that performs a number of operations.
     fn spawn(self: &Arc<Self>, number: u64, seed: u64) -> JoinHandle<()> {
         let world = Arc::clone(self);
         tokio::spawn(async move {
@@ -287,6 +291,7 @@ enum Kind {
 }
 
 impl Kind {
+    /// The form of a register, by its number.
     fn from_register(register: u64) -> Self {
         match register {
             ..VALUES => Self::Value(register),
@@ -321,6 +326,7 @@ impl Kind {
         ObjectId::generate(0, number, ObjectType::MultiHashed, ObjectClass::S1)
     }
 
+    /// The dkey of a register.
     fn dkey(self) -> Vec<u8> {
         match self {
             Self::Value(number) => vec![b'k', number as u8],
@@ -338,11 +344,13 @@ impl Kind {
 
 const FIRST_ENTRY: u64 = VALUES + PIECES;
 
+/// A client with the container open.
 struct Client {
     world: Arc<World>,
     number: u64,
     container: Box<dyn OpenContainer>,
     random: Random,
+    /// Operations begun so far.
     made: u64,
 }
 
@@ -368,6 +376,7 @@ impl Client {
         }
     }
 
+    /// Adds `number` to two random lists in a transaction, and records the result.
     async fn transfer(&mut self, number: u64) {
         let first = self.random.below(ACCOUNTS);
         let second = (first + self.random.within(1..ACCOUNTS)) % ACCOUNTS;
@@ -387,6 +396,7 @@ impl Client {
         }
     }
 
+    /// Reads all lists at one moment, and checks them.
     async fn audit(&self) {
         match accounts::audit(&*self.container).await {
             Ok(lists) => {
@@ -400,6 +410,7 @@ impl Client {
         }
     }
 
+    /// Writes to a register, and records the operation in the history.
     async fn change(&self, register: u64, action: Action) {
         let place = self.world.begin(self.number, register, action);
         match (self.write(register, action).await, action) {
@@ -411,6 +422,7 @@ impl Client {
         }
     }
 
+    /// Stores or removes the value of a register.
     async fn write(&self, register: u64, action: Action) -> Result<()> {
         let kind = Kind::from_register(register);
         let (mut bytes, extents) = (Vec::new(), [kind.extent()]);
@@ -487,6 +499,7 @@ impl Client {
         }
     }
 
+    /// The value of a register in a view; `None` if it has none.
     async fn fetch(&self, register: u64, at: ReadAt<'_>) -> Result<Option<u64>> {
         let (kind, mut buffer) = (Kind::from_register(register), vec![0; VALUE_MAX]);
         let (dkey, extents) = (kind.dkey(), [kind.extent()]);

@@ -23,7 +23,8 @@ enum Damage {
 }
 
 impl Check<'_> {
-    /// Checks a directory and everything below it.
+    /// Checks the directory `top`, which has the path `path`, and everything below it. A damaged directory is a
+    /// finding, and does not end the check.
     pub(super) fn walk(&mut self, top: ObjectId, path: &[u8]) -> Result<()> {
         let mut waiting = vec![(top, path.to_vec())];
         self.check_directory(top, path)?;
@@ -67,7 +68,7 @@ impl Check<'_> {
             (self.watch)(self.report.entries());
         }
         let mut looked = self.inspect(dir, name)?;
-        // Others may have changed it between two reads.
+        // Another process may have changed the entry between two of the reads, so damage must show twice.
         if looked.1.is_some() {
             looked = self.inspect(dir, name)?;
         }
@@ -140,7 +141,8 @@ impl Check<'_> {
         }
     }
 
-    /// An entry and its damage; neither if it is gone.
+    /// Reads an entry. Returns its inode if that can be used, and its damage if there is any; neither if the entry is
+    /// gone.
     fn inspect(&self, dir: &Object, name: &[u8]) -> Result<(Option<Inode>, Option<Damage>)> {
         if entry::check_name(name).is_err() {
             return Ok((None, Some(Damage::Remove(Trouble::Name))));
@@ -167,7 +169,8 @@ impl Check<'_> {
         }
     }
 
-    /// Damage of a directory itself, apart from its entries.
+    /// Damage of a directory itself, apart from its entries: a missing or unreadable mark. `None` on pools without
+    /// marks.
     fn directory_trouble(&self, oid: ObjectId) -> Result<Option<Damage>> {
         if !entry::has_marks(self.container) {
             return Ok(None);
@@ -181,13 +184,13 @@ impl Check<'_> {
         }
     }
 
-    /// A name with akeys but without an inode, unless it is gone.
+    /// Damage of a name without an inode. `None` if the name has no akey at all: it was removed meanwhile.
     fn without_inode(&self, dir: &Object, name: &[u8]) -> Result<Option<Damage>> {
         let there = !entry::akeys(dir, name, Access::Latest)?.is_empty();
         Ok(there.then(|| Damage::Remove(Trouble::Entry("it has no inode".into()))))
     }
 
-    /// Counts an entry; reads its content if asked to.
+    /// Counts an entry, and the size of a file. With the option `data`, also reads the data of a file.
     fn count(&mut self, inode: &Inode, path: &[u8]) -> Result<()> {
         match inode.kind {
             Kind::Directory => self.report.directories += 1,
@@ -208,7 +211,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The array that holds a file.
+    /// The array that holds a file. A chunk size of 0 stands for that of the file system.
     pub(super) fn content(&self, oid: ObjectId, chunk_size: u64) -> Result<esker::Array> {
         let chunk_size = if chunk_size == 0 { self.superblock.chunk_size } else { chunk_size };
         let attributes = ArrayAttributes { cell_size: 1, chunk_size };
@@ -224,6 +227,7 @@ impl Check<'_> {
         }
     }
 
+    /// Records that the data of a file cannot be read. There is no repair.
     fn bad_data(&mut self, path: &[u8], error: &Error) -> Result<()> {
         self.found(path, Trouble::Data(error.message().into()), |_| Ok(false))
     }
@@ -246,6 +250,7 @@ fn read_stored(content: &esker::Array) -> Result<()> {
     Ok(())
 }
 
+/// Damage of an entry whose inode cannot be read: a repair removes the entry.
 fn unreadable(error: &Error) -> Damage {
     Damage::Remove(Trouble::Entry(error.message().into()))
 }

@@ -88,7 +88,7 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// A check that has found nothing yet. It calls `watch` with the number of objects that it has looked at.
+    /// A check that has found nothing yet. It calls `watch` with the number of entries checked so far.
     fn new(
         container: &'a Container,
         superblock: Superblock,
@@ -137,7 +137,7 @@ impl Check<'_> {
         self.walk(self.roots.root, b"/")
     }
 
-    /// Stores a new entry of the root directory.
+    /// Stores a new entry of the root directory. Returns true: that repairs the damage.
     fn mend_root(&mut self) -> Result<bool> {
         let above = self.object(self.roots.superblock);
         let now = crate::Time::now();
@@ -159,7 +159,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Objects that belong to the file system itself.
+    /// True for the objects that belong to the file system itself: superblock, root directory, and list of orphans.
     fn is_own(&self, oid: ObjectId) -> Result<bool> {
         let orphans = orphans::object(self.container)?.oid();
         Ok([self.roots.superblock, self.roots.root, orphans].contains(&oid))

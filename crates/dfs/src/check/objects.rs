@@ -74,6 +74,7 @@ impl Check<'_> {
         }
         let doubted: HashSet<_> =
             strays.iter().copied().chain(self.twice.iter().map(|(oid, _)| *oid)).collect();
+        // Objects with a name in this pass, and those of them with two.
         let (mut once, mut again) = (HashSet::new(), HashSet::new());
         let mut waiting = vec![self.roots.root];
         let mut seen = HashSet::from([self.roots.root]);
@@ -111,7 +112,8 @@ impl Check<'_> {
         Ok(inodes)
     }
 
-    /// Links directories with entries that no entry names, except those inside others of them.
+    /// Reports each directory that has entries but no name, and checks everything below it. A repair links it in
+    /// `/lost+found`. Skips a directory below another one of `strays`: the repair of that one gives it a name.
     fn lost_directories(&mut self, strays: &[ObjectId]) -> Result<()> {
         for oid in self.lost_in_order(strays)? {
             if !self.named.insert(oid) {
@@ -124,7 +126,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Directories with entries that no entry names, first those that are not inside others of them.
+    /// Returns the directories among `strays` that have entries. Those inside another one of them come last.
     pub(super) fn lost_in_order(&self, strays: &[ObjectId]) -> Result<Vec<ObjectId>> {
         let (mut lost, mut below) = (Vec::new(), HashSet::new());
         for oid in strays {
@@ -156,8 +158,8 @@ impl Check<'_> {
         if matches!(kind, Stray::Other | Stray::Directory) {
             return Ok(());
         }
-        // A program that inherited it may have it open without having the pool open. On some pools, programs that use the
-        // container do not show.
+        // A program that inherited the file may have it open without having opened the pool. Some pools do not show
+        // which programs use the container.
         if self.options.repair && !orphans::is_kept(self.container, oid)? {
             self.object(oid).punch(Cond::NONE, Access::Latest).wait()?;
             orphans::remove_entries(self.container, oid)?;
@@ -172,7 +174,7 @@ impl Check<'_> {
             Some(ObjectType::ArrayByte) => {
                 match self.content(oid, 0)?.size(Access::Latest).wait() {
                     Err(error) if !is_damage(&error) => Err(error),
-                    // An empty object does not exist, unless it cannot be read, or was a striped file.
+                    // An object without keys does not exist. An emptied file may still have its stripe mark.
                     Ok(0) if self.has_no_keys(oid)? => Ok(Stray::Gone),
                     size => Ok(Stray::File(size.unwrap_or(0))),
                 }
@@ -211,7 +213,8 @@ impl Check<'_> {
         }
     }
 
-    /// Restores a name of an object: its id, in `/lost+found`.
+    /// Gives an object a name in `/lost+found`, which is created if it is missing: its id. Returns true: the damage is
+    /// repaired.
     fn link(&mut self, oid: ObjectId, kind: Kind) -> Result<bool> {
         let fs = Dfs::mount(self.container.clone(), MountOptions::default())?;
         let root = fs.root();

@@ -65,7 +65,7 @@ pub fn treat_unnamed(
     Ok(check.report)
 }
 
-/// A new directory in `/lost+found`.
+/// Creates the directory `name` in `/lost+found`, which is created first if it is missing.
 fn new_directory(fs: &Dfs, name: &[u8]) -> Result<Node> {
     let new = Create::with_mode(0o755);
     let above = match fs.root().mkdir(LOST_AND_FOUND, &new) {
@@ -127,8 +127,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The chunk size of a file whose entry is lost: that of the file system, or the largest offset in a chunk if that
-    /// is larger.
+    /// The chunk size of a file whose entry is lost. A chunk is not shorter than the data in it. So this is the largest
+    /// end of data in a chunk or, if larger, the chunk size of the file system.
     fn likely_chunk_size(&self, oid: ObjectId) -> Result<u64> {
         let (object, mut anchor) = (self.object(oid), Anchor::Start);
         let mut size = self.superblock.chunk_size;

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A file that is being copied. The last reference closes it.
+/// A file that is being copied. The last reference completes the copy.
 struct Copying<S: Tree, D: Tree> {
     node: S::Node,
     meta: Meta,
@@ -64,7 +64,8 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         Ok(())
     }
 
-    /// True if an earlier run has copied this file: size and times are equal and, with `verify`, all bytes too.
+    /// True if an earlier run has copied this file: size and modification time are equal and, with `verify`, all bytes
+    /// too. False without `resume`. `there` is the existing copy, and `found` its metadata.
     fn is_done(
         &self,
         node: &S::Node,
@@ -158,7 +159,8 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         }
     }
 
-    /// The next range to copy, empty at `end` if there is none. Does not search files without holes.
+    /// The next range with data between `at` and `end`; empty at `end` if there is none. A file without holes is not
+    /// searched.
     fn next_data(&self, file: &Copying<S, D>, at: u64, end: u64) -> Result<Range<u64>> {
         if !file.meta.may_have_holes() {
             return Ok(at..end);
@@ -235,7 +237,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         self.leave(into);
     }
 
-    /// Completes a file after all its data is copied.
+    /// Completes a file after all its data is copied. Fails if the original has changed since `meta` was read.
     fn finish(&self, node: &S::Node, meta: &Meta, made: &D::Node, target: D::File) -> Result<()> {
         let now = self.from.meta(node)?;
         if !now.looks_like(meta) {
@@ -249,7 +251,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
     }
 }
 
-/// Size of the next piece in bytes.
+/// Size in bytes of the next piece of `at..end` that fits in a buffer.
 fn piece(at: u64, end: u64) -> usize {
     (end - at).min(BUFFER_BYTES as u64) as usize
 }

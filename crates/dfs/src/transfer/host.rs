@@ -32,9 +32,12 @@ pub struct HostFile {
     path: Arc<Path>,
 }
 
+/// A file that was opened, to read or to write.
 #[derive(Debug)]
 enum Opened {
+    /// An existing file, to read.
     Old(File),
+    /// A new file, which gets its name when it is complete.
     New(Draft),
 }
 
@@ -135,6 +138,7 @@ impl Tree for Host {
         Ok(filled)
     }
 
+    /// Start and end of the next data, by `SEEK_DATA` and `SEEK_HOLE`; `None` if only a hole follows.
     fn data(&self, file: &HostFile, offset: u64) -> Result<Option<(u64, u64)>> {
         let seek = |to| fs::seek(file.file(), to);
         let start = match seek(SeekFrom::Data(offset)) {
@@ -191,6 +195,7 @@ impl Tree for Host {
         set.map_err(|cause| Error::io(describe("setting the length of", &file.path), &cause))
     }
 
+    /// Sets owner, mode and time before the file gets its name, so that a file with the name is complete.
     fn finish(&self, node: &Arc<Path>, file: HostFile, keep: Option<&Meta>) -> Result<()> {
         if let Some(meta) = keep {
             set_owner_mode_time(file.file(), meta)
@@ -244,10 +249,12 @@ impl Tree for Host {
     }
 }
 
+/// The error number of an error; `EIO` if it has none.
 fn errno(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
+/// The path of an entry of a directory.
 fn within(dir: &Path, name: &[u8]) -> Arc<Path> {
     dir.join(OsStr::from_bytes(name)).into()
 }
@@ -276,6 +283,7 @@ fn allowed_mode(owned: rustix::io::Result<()>, mode: u32) -> rustix::io::Result<
     }
 }
 
+/// Time of the last access and of the last change, both set to `mtime`.
 fn times(mtime: Time) -> Timestamps {
     let time = Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanos.into() };
     Timestamps { last_access: time, last_modification: time }
@@ -305,6 +313,7 @@ fn kind_of(kind: std::fs::FileType) -> Option<Kind> {
     }
 }
 
+/// The action and the path, for messages.
 fn describe(action: &str, path: &Path) -> impl Display {
     format!("{action} {}", path.display())
 }

@@ -73,6 +73,7 @@ impl Tree for Inside {
         file.read_at(offset, buffer)
     }
 
+    /// Start and end of the next data; `None` if only a hole follows.
     fn data(&self, file: &File, offset: u64) -> Result<Option<(u64, u64)>> {
         match file.seek_data(offset) {
             Err(error) if error.kind() == ErrorKind::PastEnd => Ok(None),
@@ -140,6 +141,7 @@ impl Tree for Inside {
     }
 }
 
+/// Attributes of a new entry that is a copy of one with this metadata.
 fn new(meta: &Meta) -> Create {
     Create { owner: Some((meta.uid, meta.gid)), ..Create::with_mode(meta.mode) }
 }

@@ -74,8 +74,8 @@ pub enum Target<'a, N> {
     Into(&'a N),
 }
 
-/// Copies `source` of `from` to `target` of `to`, with everything below it. Failures of single entries are recorded in
-/// `progress`, and the rest is copied.
+/// Copies `source` of the tree `from` to `target` in the tree `to`, with everything below it. Failures of single
+/// entries are recorded in `progress`, and the rest is copied.
 ///
 /// # Errors
 /// If `source` cannot be read, or its directory cannot be created: then nothing is copied.
@@ -100,7 +100,7 @@ pub fn copy<S: Tree, D: Tree>(
     })
 }
 
-/// Number of threads that copy.
+/// Number of threads that copy: `wanted`, or one per processor if that is 0; at most [`WORKERS_MAX`].
 fn workers(wanted: usize) -> usize {
     let all = || std::thread::available_parallelism().map_or(1, usize::from);
     let count = if wanted == 0 { all() } else { wanted };

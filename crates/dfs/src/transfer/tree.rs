@@ -106,7 +106,7 @@ pub trait Tree: Sync {
     /// Errors of the file system.
     fn read(&self, file: &Self::File, offset: u64, buffer: &mut [u8]) -> Result<usize>;
 
-    /// First range of data at or behind `offset`; `None` if there are only holes from there on.
+    /// Start and end of the first range of data at or after `offset`; `None` if there are only holes from there on.
     ///
     /// # Errors
     /// Errors of the file system.

@@ -125,7 +125,8 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         self.leave(into);
     }
 
-    /// Releases a directory. The last reference sets its metadata, after its content is complete.
+    /// Releases a reference to a directory of the copy. The last one sets its metadata, because its content is complete
+    /// then, and releases the directory above.
     pub(super) fn leave(&self, dir: Arc<OpenDir<D>>) {
         let mut held = Some(dir);
         while let Some(dir) = held.and_then(Arc::into_inner) {

@@ -90,7 +90,8 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         if into.is_new { Ok(None) } else { self.to.find(&into.node, name) }
     }
 
-    /// Removes the file or symbolic link of a name.
+    /// Removes the file or symbolic link that has the name of a copy. Fails for anything else, which a user must
+    /// remove. `found` is its metadata.
     pub(super) fn make_way(&self, into: &OpenDir<D>, name: &[u8], found: &Meta) -> Result<()> {
         match found.kind {
             Some(Kind::File | Kind::Symlink) => self.to.remove(&into.node, name),
@@ -99,11 +100,13 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         }
     }
 
+    /// Sets owner, mode and time of a copy to those of the original, if the copy keeps them.
     fn keep(&self, made: &D::Node, meta: &Meta) -> Result<()> {
         if self.options.keep { self.to.set_meta(made, meta) } else { Ok(()) }
     }
 
-    /// The metadata that the copy should have.
+    /// The metadata that the copy should have: that of the original or, if it is not kept, the caller as owner and a
+    /// masked mode.
     pub(super) fn as_kept(&self, meta: Meta) -> Meta {
         match self.options.keep {
             true => meta,

@@ -75,6 +75,7 @@ pub(crate) fn shrink(sequence: &[String], fails: &dyn Fn(&[String]) -> bool) -> 
     sequence
 }
 
+/// A report of the operations with their results in the reference and, where it differs, in the subject.
 fn side_by_side(sequence: &[String], reference: &[String], subject: &[String]) -> String {
     let missing = "(stopped early)".to_owned();
     let mut report = String::new();

@@ -6,6 +6,7 @@ use esker::types::{ErrorKind, Result};
 use std::cell::Cell;
 use std::rc::Rc;
 
+/// Descriptors that a sequence can have open.
 const SLOTS: usize = 8;
 /// How far into a hole it is read, and how far back from its end.
 const LOOK: u64 = 4 << 20;
@@ -19,23 +20,28 @@ pub(crate) struct Descriptor {
     offset: Cell<u64>,
 }
 
+/// The open descriptors, by their number in a sequence.
 #[derive(Default)]
 pub(crate) struct Handles([Option<Rc<Descriptor>>; SLOTS]);
 
 impl Handles {
+    /// Stores a descriptor under the number that `word` spells. One with this number is closed.
     pub(crate) fn put(&mut self, word: &str, descriptor: Descriptor) {
         *self.slot(word) = Some(Rc::new(descriptor));
     }
 
+    /// The slot of the descriptor whose number `word` spells.
     fn slot(&mut self, word: &str) -> &mut Option<Rc<Descriptor>> {
         &mut self.0[words::number::<usize>(word) % SLOTS]
     }
 
+    /// The descriptor whose number `word` spells; `NoHandle` if it is not open.
     fn get(&mut self, word: &str) -> Result<Rc<Descriptor>> {
         self.slot(word).clone().ok_or_else(|| ErrorKind::NoHandle.into())
     }
 
-    /// Operations on descriptors; nothing for others.
+    /// Performs the operation `name` if it is one on a descriptor; `None` for other operations. A result without text
+    /// is empty.
     pub(crate) fn perform(&mut self, name: &str, arguments: &[&str]) -> Option<Result<String>> {
         let done = |result: Result<()>| Some(result.map(|()| String::new()));
         match (name, arguments) {
@@ -99,11 +105,13 @@ fn unsigned(word: &str) -> Result<u64> {
     u64::try_from(words::number::<i64>(word)).or_else(|_| fail(ErrorKind::Invalid))
 }
 
+/// The lengths of the buffers of a vectored operation.
 fn lens(word: &str) -> Vec<usize> {
     word.split(',').map(words::number).collect()
 }
 
 impl Descriptor {
+    /// Opens a node with the flags of the operation `open`.
     pub(crate) fn new(node: Node, flags: &str) -> Result<Self> {
         let open = Open {
             read: flags.starts_with('r'),
@@ -117,6 +125,7 @@ impl Descriptor {
         Ok(Self { node, file, append: flags.contains("+append"), offset: Cell::new(0) })
     }
 
+    /// Performs the operation `name` on this descriptor; `None` if the operation is unknown.
     fn perform(&self, name: &str, arguments: &[&str]) -> Option<Result<String>> {
         let done = |result: Result<()>| result.map(|()| String::new());
         Some(match (name, arguments) {
@@ -155,6 +164,7 @@ impl Descriptor {
         })
     }
 
+    /// The attributes of the open file or directory.
     fn attr(&self) -> Result<dfs::Attr> {
         match &self.file {
             Some(file) => file.attr(),
@@ -166,6 +176,7 @@ impl Descriptor {
         self.file.is_none() && self.node.attr().is_ok_and(|attr| attr.nlink == 0)
     }
 
+    /// Sets attributes. An empty set must not change the file, not even its times.
     fn set(&self, set: SetAttr) -> Result<String> {
         if set != SetAttr::default() {
             match &self.file {
@@ -184,6 +195,7 @@ impl Descriptor {
         }
     }
 
+    /// Reads into buffers of these lengths: from `at` on or, without it, from the offset, which advances.
     fn read(&self, at: Option<u64>, lens: &[usize]) -> Result<String> {
         let Some(file) = &self.file else { return fail(ErrorKind::IsDirectory) };
         let mut buffers: Vec<_> = lens.iter().map(|len| vec![0xee_u8; *len]).collect();
@@ -200,6 +212,8 @@ impl Descriptor {
         Ok(words::bytes(&buffers.concat()[..got]))
     }
 
+    /// Writes buffers of these lengths, with data that follows from `seed`: at `at` or, without it, at the offset, which
+    /// advances. With `O_APPEND`, writes at the end of the file.
     fn write(&self, at: Option<u64>, lens: &[usize], seed: &str) -> Result<String> {
         let Some(file) = self.file.as_ref().filter(|file| file.mode().write) else {
             return fail(ErrorKind::NoHandle);
@@ -234,6 +248,7 @@ impl Descriptor {
         }
     }
 
+    /// `fallocate`: `how` is `punch` for a hole, `keep` to keep the size, or `alloc`.
     fn allocate(&self, how: &str, at: &str, len: &str) -> Result<()> {
         let (at, len) = (unsigned(at)?, unsigned(len)?);
         if len == 0 {
@@ -246,6 +261,7 @@ impl Descriptor {
         }
     }
 
+    /// `lseek` from the beginning, the offset or the end; or the check of a hole for `data` and `hole`.
     fn seek(&self, whence: &str, offset: i64) -> Result<String> {
         let Some(file) = &self.file else { return Ok(String::new()) };
         let from = match whence {
@@ -260,7 +276,8 @@ impl Descriptor {
         Ok(to.to_string())
     }
 
-    /// A file system may choose where holes start, but holes must not contain data.
+    /// Checks that the hole at or after `offset` has no data. A file system may choose where holes start, so their
+    /// position is not compared.
     fn seek_hole(&self, file: &File, whence: &str, offset: i64) -> Result<String> {
         let size = file.size()?;
         let Some(offset) = u64::try_from(offset).ok().filter(|offset| *offset < size) else {

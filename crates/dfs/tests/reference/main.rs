@@ -26,6 +26,7 @@ use std::path::PathBuf;
 /// Chunks small enough that files have many.
 const SMALL_CHUNKS: u64 = 4096;
 
+/// A file system in memory, with files of this chunk size.
 fn in_memory(name: &str, chunk_size: u64) -> namespace::Namespace {
     let pool = Pool::connect(&format!("memory:{name}"), OpenMode::ReadWrite).expect("a pool");
     namespace::make(pool, "reference", &NewDfs { chunk_size, ..NewDfs::default() })
@@ -118,7 +119,7 @@ fn memory_agrees_with_itself() {
 
 /// A comparison that never fails would prove nothing either.
 #[test]
-fn faults_are_noticed() {
+fn comparison_notices_each_fault() {
     for fault in FAULTS {
         let noticed = |seed| {
             let sequence = sequence::random(seed, 150);
@@ -140,9 +141,9 @@ fn failing_sequence_is_shortened() {
     assert!(report.matches("reference:").count() <= 12, "not small:\n{report}");
 }
 
-/// Sequences must not fail all the time, nor always succeed: each operation does both.
+/// An operation that always fails, or never does, would test too little.
 #[test]
-fn random_sequences_reach_everything() {
+fn each_operation_succeeds_and_fails_in_random_sequences() {
     let mut seen = BTreeMap::new();
     for seed in 0..150 {
         let sequence = sequence::random(seed, 150);

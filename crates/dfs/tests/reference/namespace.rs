@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Directories above the one that a sequence works in.
 const DEPTH: usize = 8;
+/// Directories that a sequence can have open.
 const STREAMS: usize = 8;
 
 /// A file system that sequences are performed on.
@@ -52,6 +53,7 @@ impl Tree for Namespace {
     }
 }
 
+/// An error of this kind, as the result of an operation.
 pub(crate) fn fail<T>(kind: ErrorKind) -> Result<T> {
     Err(Error::from(kind))
 }
@@ -66,6 +68,7 @@ impl Run {
         Ok(Self { fs, base, base_path, handles: Handles::default(), streams: Default::default() })
     }
 
+    /// Performs one operation of a sequence. Returns the text of its result, which may be empty.
     fn perform(&mut self, line: &str) -> Result<String> {
         let words: Vec<_> = line.split(' ').collect();
         let performed = self.on_descriptors(&words).or_else(|| self.on_names(&words));
@@ -73,6 +76,7 @@ impl Run {
         performed.or_else(|| self.on_directories(&words)).expect("an operation")
     }
 
+    /// Performs an operation on descriptors; `None` if `words` are another operation.
     fn on_descriptors(&mut self, words: &[&str]) -> Option<Result<String>> {
         match *words {
             ["open", file, path, flags, mode] => Some(self.open(file, path, flags, mode)),
@@ -82,6 +86,7 @@ impl Run {
         }
     }
 
+    /// `open`: finds or creates the file, and stores its descriptor under the number `file`.
     fn open(&mut self, file: &str, path: &str, flags: &str, mode: &str) -> Result<String> {
         let place = self.place(path)?;
         let opened = paths::open(&place, flags, words::octal(mode))?;
@@ -105,14 +110,17 @@ impl Run {
         }
     }
 
+    /// The open directory whose number `word` spells.
     fn stream(&self, word: &str) -> Option<&DirStream> {
         self.streams[words::number::<usize>(word) % STREAMS].as_ref()
     }
 
+    /// The node that a path of a sequence leads to.
     fn find(&self, word: &str, follow: Follow) -> Result<Node> {
         self.place(word)?.resolve(follow)
     }
 
+    /// Performs an operation on names; `None` if `words` are another operation.
     fn on_names(&mut self, words: &[&str]) -> Option<Result<String>> {
         let done = match *words {
             ["mkdir", path, mode] => {
@@ -134,11 +142,13 @@ impl Run {
         Some(done.map(|()| String::new()))
     }
 
+    /// The target of a symbolic link, as a word of a result.
     fn read_link(&self, path: &str) -> Result<String> {
         let target = self.find(path, Follow::AllButLast)?.read_link()?;
         Ok(words::target(&target, &self.base_path))
     }
 
+    /// Performs an operation on attributes; `None` if `words` are another operation.
     fn on_attributes(&mut self, words: &[&str]) -> Option<Result<String>> {
         Some(match *words {
             ["stat", path] => self.stat(path, Follow::All),
@@ -174,10 +184,12 @@ impl Run {
         })
     }
 
+    /// The attributes of a node, as words of a result.
     fn stat(&self, path: &str, follow: Follow) -> Result<String> {
         Ok(words::attr(&self.find(path, follow)?.attr()?))
     }
 
+    /// Sets attributes of a node by its path.
     fn set(&self, path: &str, follow: Follow, set: &SetAttr) -> Result<String> {
         let node = self.find(path, follow)?;
         // Setting no attribute must not change the file.
@@ -187,6 +199,7 @@ impl Run {
         Ok(String::new())
     }
 
+    /// `truncate`: a negative length is an error, as in the kernel.
     fn truncate(&self, path: &str, len: i64) -> Result<String> {
         let Ok(size) = u64::try_from(len) else { return fail(ErrorKind::Invalid) };
         let set = SetAttr { size: Some(size), ..SetAttr::default() };
@@ -213,6 +226,7 @@ impl Run {
         }
     }
 
+    /// Performs an operation on open directories; `None` if `words` are another operation.
     fn on_directories(&mut self, words: &[&str]) -> Option<Result<String>> {
         Some(match *words {
             ["opendir", slot, path] => self.open_dir(words::number(slot), path),
@@ -230,12 +244,15 @@ impl Run {
         })
     }
 
+    /// `opendir`: stores the stream of a directory under the number `slot`.
     fn open_dir(&mut self, slot: usize, path: &str) -> Result<String> {
         let node = self.find(path, Follow::All)?;
         self.streams[slot % STREAMS] = Some(node.entries()?);
         Ok(String::new())
     }
 
+    /// Lists an open directory: `first` names, then the rest twice, which must agree after a seek back. Returns all
+    /// entries.
     fn list(&mut self, slot: usize, first: usize) -> Result<String> {
         let Some(stream) = &mut self.streams[slot % STREAMS] else {
             return fail(ErrorKind::NoHandle);
@@ -254,6 +271,7 @@ impl Run {
     }
 }
 
+/// The next entries of a stream, at most `limit`: their names, and letters for their kinds.
 fn some_names(stream: &mut DirStream, limit: usize) -> Result<Vec<(Vec<u8>, char)>> {
     let mut names = Vec::new();
     while names.len() < limit {

@@ -15,14 +15,17 @@ pub(crate) struct Place {
 struct Last {
     dir: Node,
     name: Vec<u8>,
+    /// The path ends with a slash.
     slash: bool,
 }
 
 impl Place {
+    /// The node that the path leads to.
     pub(crate) fn resolve(&self, follow: Follow) -> Result<Node> {
         self.from.fs().resolve(&self.from, &self.path, follow)
     }
 
+    /// The directory above the last part, and that part.
     fn last(&self) -> Result<Last> {
         let (dir, name) = self.from.fs().resolve_parent(&self.from, &self.path)?;
         Ok(Last { dir, name: name.to_vec(), slash: self.path.ends_with(b"/") })
@@ -35,6 +38,7 @@ impl Last {
         matches!(self.name.as_slice(), b"" | b"." | b"..")
     }
 
+    /// The entry that the last part names; `None` if it does not exist.
     fn lookup(&self) -> Result<Option<Node>> {
         match self.dir.lookup(&self.name) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -43,7 +47,8 @@ impl Last {
     }
 }
 
-/// The letters before the first `+` say for what; the words behind it may contain any letter.
+/// True if the flags of `open` ask for writing: the letters before the first `+` contain `w`. The words after it do not
+/// count.
 pub(crate) fn is_for_writing(flags: &str) -> bool {
     flags.split('+').next().is_some_and(|letters| letters.contains('w'))
 }
@@ -63,6 +68,7 @@ pub(crate) fn open(place: &Place, flags: &str, mode: u32) -> Result<Node> {
     }
 }
 
+/// The node that `open` with `O_CREAT` finds or creates. A symbolic link at the end is followed, unless `nofollow`.
 fn create(place: &Place, flags: &str, mode: u32, nofollow: bool) -> Result<Node> {
     let exclusive = flags.contains("+excl");
     let mut place = Place { from: place.from.clone(), path: place.path.clone() };
@@ -91,6 +97,7 @@ fn create(place: &Place, flags: &str, mode: u32, nofollow: bool) -> Result<Node>
     fail(ErrorKind::Loop)
 }
 
+/// `mkdir`, which accepts a slash at the end.
 pub(crate) fn mkdir(place: &Place, mode: u32) -> Result<()> {
     let last = place.last()?;
     if last.is_special() {
@@ -99,6 +106,7 @@ pub(crate) fn mkdir(place: &Place, mode: u32) -> Result<()> {
     last.dir.mkdir(&last.name, &Create::with_mode(mode)).map(drop)
 }
 
+/// `symlink`: with a slash at the end, the error depends on whether the entry exists.
 pub(crate) fn symlink(place: &Place, target: &[u8]) -> Result<()> {
     let last = place.last()?;
     if last.is_special() || last.slash && last.lookup()?.is_some() {
@@ -110,6 +118,7 @@ pub(crate) fn symlink(place: &Place, target: &[u8]) -> Result<()> {
     last.dir.symlink(&last.name, target, &Create::with_mode(0o777)).map(drop)
 }
 
+/// `rmdir`, with the errors of Linux for `.`, `..` and the root.
 pub(crate) fn rmdir(place: &Place) -> Result<()> {
     let last = place.last()?;
     match last.name.as_slice() {
@@ -120,6 +129,7 @@ pub(crate) fn rmdir(place: &Place) -> Result<()> {
     }
 }
 
+/// `unlink`: with a slash at the end, the entry would have to be a directory.
 pub(crate) fn unlink(place: &Place) -> Result<()> {
     let last = place.last()?;
     if last.is_special() {
@@ -131,6 +141,7 @@ pub(crate) fn unlink(place: &Place) -> Result<()> {
     last.dir.unlink(&last.name)
 }
 
+/// `renameat2`: the flags in `how` are `replace`, `noreplace` or `exchange`.
 pub(crate) fn rename(from: Result<Place>, to: Result<Place>, how: &str) -> Result<()> {
     let mode = match how {
         "noreplace" => RenameMode::NoReplace,

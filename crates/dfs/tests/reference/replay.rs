@@ -30,6 +30,7 @@ impl Replay {
         Some(Self { wrapper: wrapper.split_whitespace().map(str::to_owned).collect(), directory })
     }
 
+    /// The command that starts the program, under the wrapper if there is one.
     fn command(&self, program: &Path) -> Command {
         match self.wrapper.split_first() {
             None => Command::new(program),
@@ -41,6 +42,7 @@ impl Replay {
         }
     }
 
+    /// A path that no other run uses.
     fn fresh(&self) -> PathBuf {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -4,8 +4,8 @@ use esker_testing::Random;
 /// Operations of one sequence; the last shows the whole tree.
 pub(crate) type Sequence = Vec<String>;
 
-/// Names that are used again and again, so that operations meet: mostly of directories, mostly of
-/// files and links. Any of them may become anything.
+/// Names that are used again and again, so that operations meet: the first ones mostly for directories, the others
+/// mostly for files and links.
 const OUTER: [&str; 3] = ["a", "b", "c"];
 const INNER: [&str; 4] = ["f", "g", "l", "a"];
 /// Open files and open directories at a time.
@@ -13,6 +13,7 @@ const FILES: u64 = 4;
 const DIRECTORIES: u64 = 2;
 /// Sizes next to which mistakes hide: pages, and the chunks of the files that tests make.
 const EDGES: [u64; 3] = [4096, 8192, 65536];
+/// Offset of the start of a long hole.
 const FAR: u64 = 1 << 40;
 /// Paths at which an entry often exists.
 const LIKELY: [&str; 11] = ["f", "g", "a/f", "a/g", "a/b/f", "l/f", "c/g", "a", "a/b", "c", "l"];
@@ -36,11 +37,13 @@ pub(crate) fn random(seed: u64, len: usize) -> Sequence {
     start.into_iter().chain(steps).chain(["tree".to_owned()]).collect()
 }
 
+/// Makes random operations.
 struct Maker {
     random: Random,
 }
 
 impl Maker {
+    /// One random operation, more often of the kinds with many variants.
     fn step(&mut self) -> String {
         match self.random.below(20) {
             0..=3 => self.on_descriptor(),
@@ -54,18 +57,22 @@ impl Maker {
         }
     }
 
+    /// One of the choices.
     fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
         choices[self.random.below(choices.len() as u64) as usize]
     }
 
+    /// The number of a descriptor.
     fn file(&mut self) -> u64 {
         self.random.below(FILES)
     }
 
+    /// The number of an open directory.
     fn directory(&mut self) -> u64 {
         self.random.below(DIRECTORIES)
     }
 
+    /// An operation that opens, closes, duplicates or syncs a descriptor.
     fn on_descriptor(&mut self) -> String {
         let (file, other) = (self.file(), self.file());
         match self.random.below(20) {
@@ -79,6 +86,7 @@ impl Maker {
         }
     }
 
+    /// `open` with random access and flags, under the number `file`.
     fn open(&mut self, file: u64) -> String {
         let access = self.pick(&["r", "w", "rw", "rw"]);
         let mut flags = access.to_owned();
@@ -105,6 +113,7 @@ impl Maker {
         format!("{:o}", owner | self.random.below(0o1000))
     }
 
+    /// `seek`, sometimes to a negative offset.
     fn seek(&mut self, file: u64) -> String {
         let whence = self.pick(&["set", "cur", "end", "data", "hole"]);
         let back = self.random.one_in(4);
@@ -112,6 +121,7 @@ impl Maker {
         format!("seek {file} {whence} {}{offset}", if back { "-" } else { "" })
     }
 
+    /// An operation that reads or writes data.
     fn on_data(&mut self) -> String {
         let (file, seed) = (self.file(), self.random.below(256));
         match self.random.below(12) {
@@ -126,6 +136,7 @@ impl Maker {
         }
     }
 
+    /// An operation on the size or the holes of a file.
     fn on_file_state(&mut self) -> String {
         let file = self.file();
         match self.random.below(12) {
@@ -154,17 +165,20 @@ impl Maker {
         }
     }
 
+    /// A size at a multiple of an edge, or one byte after it.
     fn edge(&mut self) -> u64 {
         let edge = EDGES[self.random.below(EDGES.len() as u64) as usize];
         edge * self.random.below(3) + self.random.below(3).max(1) - 1
     }
 
+    /// One to four lengths, for a vectored operation.
     fn lens(&mut self) -> String {
         let count = 1 + self.random.below(4);
         let lens: Vec<_> = (0..count).map(|_| self.len().to_string()).collect();
         lens.join(",")
     }
 
+    /// An offset in a file: often 0, sometimes at an edge, rarely far away.
     fn offset(&mut self) -> u64 {
         match self.random.below(12) {
             0..=2 => 0,
@@ -175,10 +189,12 @@ impl Maker {
         }
     }
 
+    /// An offset, rarely -1.
     fn signed_offset(&mut self) -> String {
         if self.random.one_in(30) { "-1".to_owned() } else { self.offset().to_string() }
     }
 
+    /// An operation that creates, removes or renames entries.
     fn on_names(&mut self) -> String {
         match self.random.below(12) {
             0..=2 => format!("mkdir {} {}", self.path_or_at(), self.mode(0o700)),
@@ -190,6 +206,7 @@ impl Maker {
         }
     }
 
+    /// An operation that creates or reads a symbolic link.
     fn on_links(&mut self) -> String {
         match self.random.below(3) {
             0..=1 => format!("symlink {} {}", self.target(), self.path_or_at()),
@@ -197,6 +214,7 @@ impl Maker {
         }
     }
 
+    /// An operation that reads or sets attributes.
     fn on_attributes(&mut self) -> String {
         let file = self.file();
         match self.random.below(12) {
@@ -213,6 +231,7 @@ impl Maker {
         }
     }
 
+    /// A time to set, or `now` or `omit`.
     fn time(&mut self) -> String {
         match self.random.below(8) {
             0 => "now".to_owned(),
@@ -223,6 +242,7 @@ impl Maker {
         }
     }
 
+    /// An operation on an extended attribute.
     fn on_xattrs(&mut self) -> String {
         let path = self.path();
         let name = self.pick(&["user.a", "user.a", "user.longer-name"]);
@@ -238,6 +258,7 @@ impl Maker {
         }
     }
 
+    /// An operation on an open directory, or `statfs`.
     fn on_directories(&mut self) -> String {
         let directory = self.directory();
         match self.random.below(10) {
@@ -248,6 +269,7 @@ impl Maker {
         }
     }
 
+    /// A name, rarely one with odd bytes, of the longest length, or longer.
     fn name(&mut self) -> String {
         match self.random.below(120) {
             0..=4 => ".".to_owned(),
@@ -258,6 +280,7 @@ impl Maker {
         }
     }
 
+    /// A name that is mostly one of a directory.
     fn outer_name(&mut self) -> String {
         if self.random.one_in(6) { self.name() } else { self.pick(&OUTER).to_owned() }
     }
@@ -294,6 +317,7 @@ impl Maker {
         }
     }
 
+    /// The target of a symbolic link.
     fn target(&mut self) -> String {
         match self.random.below(10) {
             0 => "nowhere".to_owned(),

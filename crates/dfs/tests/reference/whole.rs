@@ -7,13 +7,15 @@ use esker::types::{ErrorKind, Result};
 /// Bytes that are read at a time.
 const PIECE: u64 = 1 << 20;
 
-/// All entries below a directory of the root, as one line.
+/// All entries below the directory `name` of the root, as one line. Targets of links that begin with `base` are
+/// shortened.
 pub(crate) fn show(fs: &Dfs, name: &[u8], base: &[u8]) -> Result<String> {
     let mut shown = String::new();
     show_below(&fs.resolve(&fs.root(), name, Follow::All)?, b"", base, &mut shown)?;
     Ok(shown.trim_start().to_owned())
 }
 
+/// Appends the entries below a directory, which has the path `path`, to `shown`.
 fn show_below(dir: &Node, path: &[u8], base: &[u8], shown: &mut String) -> Result<()> {
     for name in sorted(dir)? {
         let node = dir.lookup(&name)?;
@@ -35,6 +37,7 @@ fn show_below(dir: &Node, path: &[u8], base: &[u8], shown: &mut String) -> Resul
     Ok(())
 }
 
+/// The names in a directory, sorted.
 fn sorted(dir: &Node) -> Result<Vec<Vec<u8>>> {
     let (mut anchor, mut names) = (Anchor::Start, Vec::new());
     while !anchor.is_end() {
@@ -45,6 +48,7 @@ fn sorted(dir: &Node) -> Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
+/// Appends the extended attributes of a node to `shown`: first all names, then the values.
 fn show_attributes(node: &Node, shown: &mut String) -> Result<()> {
     let names = node.list_xattrs()?;
     let words: Vec<_> = names.iter().map(|name| words::encode(name)).collect();

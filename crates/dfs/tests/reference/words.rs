@@ -23,6 +23,7 @@ pub(crate) fn decode(word: &str, base: &[u8]) -> Vec<u8> {
     path
 }
 
+/// The byte that two hexadecimal digits spell; `None` if they do not.
 fn hexadecimal(high: Option<u8>, low: Option<u8>) -> Option<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     Some((digit(high?)? * 16 + digit(low?)?) as u8)
@@ -49,15 +50,17 @@ pub(crate) fn target(bytes: &[u8], base: &[u8]) -> String {
     }
 }
 
+/// The number that a word spells, or 0.
 pub(crate) fn number<T: std::str::FromStr + Default>(word: &str) -> T {
     word.parse().unwrap_or_default()
 }
 
+/// The octal number that a word spells, or 0.
 pub(crate) fn octal(word: &str) -> u32 {
     u32::from_str_radix(word, 8).unwrap_or_default()
 }
 
-/// A time argument of a sequence: `None`, or a time to set.
+/// A time argument of a sequence: a time to set, that of now, or `None` to omit it.
 pub(crate) fn time(word: &str) -> Option<Time> {
     match word.split_once('.') {
         Some((seconds, nanos)) => Some(Time { seconds: number(seconds), nanos: number(nanos) }),
@@ -86,6 +89,7 @@ pub(crate) fn sum(offset: u64, data: &[u8]) -> u64 {
     data.iter().enumerate().map(term).fold(0, u64::wrapping_add)
 }
 
+/// The letter for a kind.
 pub(crate) fn kind(kind: Kind) -> char {
     match kind {
         Kind::File => 'f',

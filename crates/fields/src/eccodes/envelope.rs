@@ -28,7 +28,8 @@ pub(crate) fn check(message: &[u8]) -> Result<()> {
     Err(Error::new(ErrorKind::Invalid, format!("{bytes} bytes are not a GRIB message: {wrong}")))
 }
 
-/// Whether the message has the length that its header states. Large messages of edition 1 state none that counts.
+/// Whether the message has the length that its header states. In large messages of edition 1, the length field means
+/// something else and is not checked.
 fn has_length(message: &[u8]) -> bool {
     let number = |range| message.get::<std::ops::Range<usize>>(range).map(big_endian);
     let bytes = Some(message.len() as u64);
@@ -41,6 +42,7 @@ fn has_length(message: &[u8]) -> bool {
     }
 }
 
+/// The number in big-endian octets.
 fn big_endian(octets: &[u8]) -> u64 {
     octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet))
 }

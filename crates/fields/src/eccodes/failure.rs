@@ -19,7 +19,7 @@ thread_local! {
     static FIRST_ERROR: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Discards earlier messages.
+/// Discards the message of an earlier call of this thread.
 pub(crate) fn clear() {
     FIRST_ERROR.with_borrow_mut(String::clear);
 }
@@ -66,7 +66,7 @@ pub(crate) fn check(functions: &Functions, code: c_int, doing: impl Display) -> 
     Err(explained(kind, format!("ecCodes cannot {doing}: {meaning}")))
 }
 
-/// An error with the message of ecCodes.
+/// An error with the first message of ecCodes during the last call of this thread, if there was one.
 pub(crate) fn explained(kind: ErrorKind, message: String) -> Error {
     match FIRST_ERROR.with_borrow_mut(std::mem::take) {
         first_error if first_error.is_empty() => Error::new(kind, message),

@@ -40,7 +40,7 @@ impl Library {
         Self::first_of(&[file.as_os_str().to_owned()])
     }
 
-    /// Opens the first library that can be loaded.
+    /// Opens the first library that can be loaded. If none can, the error has the causes of all.
     fn first_of(candidates: &[OsString]) -> Result<Self> {
         let mut tried = Vec::new();
         for candidate in candidates {
@@ -155,7 +155,7 @@ impl Library {
         Ok(fields)
     }
 
-    /// The next field of a multi-field message; none after the last.
+    /// The next field of a multi-field message; none after the last. `data` and `bytes` are the rest of the message.
     fn next_of(
         &self,
         data: &mut *mut c_void,
@@ -182,7 +182,7 @@ impl Library {
         Ok(made)
     }
 
-    /// Calls a function that creates a handle.
+    /// Calls a function that creates a handle; `None` if it fails.
     fn make(&self, make: impl FnOnce(&Functions) -> *mut Handle) -> Option<NonNull<Handle>> {
         NonNull::new(self.call(make))
     }
@@ -271,6 +271,7 @@ extern "C" fn before_fork() {
         FORKING.try_with(|forking| forking.try_borrow_mut().map(|mut held| *held = Some(calls)));
 }
 
+/// Releases the lock of ecCodes after a fork, in parent and child.
 extern "C" fn after_fork() {
     let _ = FORKING.try_with(|forking| forking.try_borrow_mut().map(|mut held| *held = None));
 }

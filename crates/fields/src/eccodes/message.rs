@@ -144,7 +144,7 @@ impl<'a> Field<'a> {
         Ok(copy)
     }
 
-    /// Reads a C string of up to `bytes` bytes by `get`.
+    /// Reads the value of `key` as text by `get`, a function of ecCodes, which fills a buffer of the given length.
     fn text_of(
         &self,
         key: &str,

@@ -51,7 +51,9 @@ impl Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) quantity: Quantity,
+    /// Encoding of the value.
     form: Form,
+    /// Offset of its first octet in the message.
     at: usize,
 }
 
@@ -185,6 +187,7 @@ impl<'a> Header<'a> {
                 octets.fill(0);
             }
         }
+        // The last octet is the one that `write_exact` appends: one bit for each quantity.
         if let Some(last) = into.last_mut() {
             *last = quantities;
         }
@@ -211,6 +214,7 @@ fn is_first_edition(message: &[u8]) -> bool {
 
 /// The length of the message, and in edition 1 the decimal scale.
 const OF_DATA_1: [Range<usize>; 2] = [4..7, INDICATOR_1 + 26..INDICATOR_1 + 28];
+/// The length of the message.
 const OF_DATA_2: [Range<usize>; 2] = [8..16, 0..0];
 
 /// Possible positions of plain quantities in a message of either edition.
@@ -234,18 +238,22 @@ struct Octets<'a> {
 }
 
 impl Octets<'_> {
+    /// The number in `len` octets from `octet` on; `None` past the end of the message.
     fn get(&self, octet: usize, len: usize) -> Option<u64> {
         number(self.message, self.start + octet - 1, len)
     }
 
+    /// True if an octet has this value.
     fn is(&self, octet: usize, value: u64) -> bool {
         self.get(octet, 1) == Some(value)
     }
 
+    /// The slot of a quantity that begins at an octet of the section.
     fn slot(&self, quantity: Quantity, octet: usize, form: Form) -> Slot {
         Slot { quantity, form, at: self.start + octet - 1 }
     }
 
+    /// The slot of a quantity in `octets` octets that counts units.
     fn count(&self, quantity: Quantity, octet: usize, octets: usize, unit: u64) -> Slot {
         self.slot(quantity, octet, Form::Count { octets, unit })
     }
@@ -254,10 +262,12 @@ impl Octets<'_> {
 /// Slots of section 1 of edition 1. Steps are plain in hours, for a product valid at one time; levels where
 /// ECMWF has pressure or model levels; numbers in its local sections.
 fn slots_1(first: &Octets<'_>) -> Option<Slots> {
+    // The centre and the number of its local definition, if section 1 has local octets.
     let local =
         if first.get(1, 3)? > 40 { Some((first.get(5, 1)?, first.get(41, 1)?)) } else { None };
     let (is_plain, number) = match local {
         None => (true, None),
+        // These local definitions have an ensemble number in octet 50, of one or two octets.
         Some((ECMWF, 1 | 26 | 30 | 36)) => (true, Some(1)),
         Some((ECMWF, 15)) => (true, Some(2)),
         // The month of the forecast follows from date and time there.
@@ -269,12 +279,14 @@ fn slots_1(first: &Octets<'_>) -> Option<Slots> {
     if is_plain {
         slots.push(first.slot(Quantity::Date, 13, Form::ShortDate));
         slots.push(first.slot(Quantity::Time, 16, Form::Clock));
+        // Unit of the step, and time range indicator: the step has one octet for 0, two for 10.
         match (first.get(18, 1)?, first.get(21, 1)?) {
             (HOURS, 0) => slots.push(first.count(Quantity::Step, 19, 1, 1)),
             (HOURS, 10) => slots.push(first.count(Quantity::Step, 19, 2, 1)),
             _ => (),
         }
     }
+    // Types of level: 100 for pressure levels, 109 for model levels.
     if is_plain && first.is(5, ECMWF) && matches!(first.get(10, 1)?, 100 | 109) {
         slots.push(first.count(Quantity::Level, 11, 2, 1));
     }
@@ -299,6 +311,7 @@ fn slots_2(first: &Octets<'_>, local: Option<&Octets<'_>>, product: &Octets<'_>)
     if matches!(template, 0 | 1) && product.is(18, HOURS) {
         slots.push(product.count(Quantity::Step, 19, 4, 1));
     }
+    // One surface, without a scale factor. Below, its type: 100 for pressure in Pa, 105 for model levels.
     let is_plain_level = centre == ECMWF && product.is(24, 0) && product.is(29, 255);
     if matches!(template, 0 | 1 | 8 | 11) && is_plain_level {
         match product.get(23, 1)? {

@@ -41,6 +41,7 @@ impl<I: Identify> Learned<I> {
         self.asked.load(Ordering::Relaxed)
     }
 
+    /// Asks the teacher for the key of a message, and counts that.
     fn ask(&self, message: &[u8]) -> Result<Key> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.teacher.identify(message)
@@ -73,6 +74,7 @@ impl<I: Identify> Learned<I> {
         Ok(key)
     }
 
+    /// Stores the key of the messages that have exactly this header.
     fn keep_exactly(&self, header: &Header<'_>, key: &Key) {
         let rule = LearnedRule::Rule(Rule::constant(key));
         self.lock_cache().keep(|kind| header.write_exact(kind), rule);
@@ -150,8 +152,8 @@ impl Rule {
         Self { parts: key.iter().map(part).collect(), bytes: key.as_str().len() + 16 }
     }
 
-    /// The rule that explains how the keys of the examples differ: each value follows one quantity. `None` if it does
-    /// not.
+    /// The rule that explains how the keys of the examples differ: each value is constant, or follows one quantity.
+    /// `None` if a value does neither.
     fn fit_to(mut self, examples: &[Example], header: &Header<'_>) -> Option<Self> {
         for (index, (name, value)) in self.parts.iter_mut().enumerate() {
             let values: Option<Vec<_>> = examples.iter().map(|e| e.key.iter().nth(index)).collect();
@@ -296,6 +298,7 @@ impl Hasher for Crc {
         self.0 = self.0.rotate_left(32) ^ Checksum::Crc64.sum(bytes);
     }
 
+    // The number of bytes of a kind, which need not count: the table compares complete kinds.
     fn write_usize(&mut self, _: usize) {}
 
     fn finish(&self) -> u64 {

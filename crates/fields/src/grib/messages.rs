@@ -135,6 +135,7 @@ impl<R: Read> Messages<R> {
         message
     }
 
+    /// Ends the iteration, and returns its error for a failed read.
     fn read_error(&mut self, error: &io::Error) -> Error {
         (self.ended, self.start) = (true, self.window.len());
         Error::io(format_args!("reading GRIB messages beyond byte {}", self.tally.offset), error)
@@ -250,6 +251,7 @@ impl Tally {
         }
     }
 
+    /// The message that the last search has found.
     fn message<B>(&self, bytes: B) -> Message<B> {
         Message { number: self.number, offset: self.found, bytes }
     }

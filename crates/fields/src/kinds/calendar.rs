@@ -20,6 +20,7 @@ pub(crate) fn day_in(value: &str, today: Option<Date>) -> Option<Date> {
     yyyy_mm_dd(value).or_else(|| relative(value, today?))
 }
 
+/// The day that 0 or a negative number of days from `today` leads to.
 fn relative(value: &str, today: Date) -> Option<Date> {
     let days: i64 = value.parse().ok()?;
     (days <= 0).then(|| today.plus_days(days)).flatten()
@@ -116,6 +117,7 @@ fn borrow_if_equal(value: &str, form: String) -> Cow<'_, str> {
     if value == form { Cow::Borrowed(value) } else { Cow::Owned(form) }
 }
 
+/// A number of at most four digits that fits in a byte.
 fn small(bytes: &[u8]) -> Option<u8> {
     digits(bytes).and_then(|number| u8::try_from(number).ok())
 }

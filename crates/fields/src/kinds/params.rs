@@ -39,6 +39,7 @@ fn in_table(number: u32, table: u32) -> Option<u32> {
     Some(if matches!(table, 0 | COMMON_TABLE) { number } else { table * 1000 + number })
 }
 
+/// A number of at most nine digits and nothing else.
 fn digits(text: &str) -> Option<u32> {
     let plain = (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     if plain { text.parse().ok() } else { None }

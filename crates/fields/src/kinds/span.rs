@@ -34,10 +34,12 @@ fn hour_and_minute(value: &str) -> Option<(u32, u32)> {
     }
 }
 
+/// A number of one or two digits.
 fn two(text: &str) -> Option<u32> {
     if text.len() <= 2 { digits(text) } else { None }
 }
 
+/// A number of digits and nothing else; `None` also if it is too large.
 fn digits(text: &str) -> Option<u32> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if plain { text.parse().ok() } else { None }

@@ -30,6 +30,7 @@ pub(crate) fn distance(kind: KeyType, by: &str) -> Option<i64> {
     let (sign, size) = by.strip_prefix('-').map_or((1, by), |size| (-1, size));
     let size = match kind {
         KeyType::Step => i64::from(duration(size)?),
+        // A time of day is the distance from 0000.
         KeyType::Time if size.len() == 4 || size.contains(':') => {
             tick(kind, &super::span::time(size)?)?
         }
@@ -97,6 +98,7 @@ fn decimal(micros: i64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// Quotient and remainder of the division by `by` of the number that a text spells.
 fn split_number(value: &str, by: i64) -> Option<(i64, i64)> {
     value.parse::<i64>().ok().map(|number| (number / by, number % by))
 }

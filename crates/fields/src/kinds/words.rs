@@ -5,6 +5,7 @@ const WORD_BYTES_MAX: usize = 64;
 
 /// ` (did you mean step?)`, or nothing if no known word is near.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
+    // A longer word may differ in more letters.
     let far = 1 + word.len() / 4;
     let similar = known.filter(|known| known.len().abs_diff(word.len()) <= far);
     let near = similar.map(|known| (distance(word, known), known)).min();

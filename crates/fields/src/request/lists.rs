@@ -19,7 +19,8 @@ pub(super) struct List<'a> {
     seen: HashSet<String>,
 }
 
-/// The canonical values in the order in which they were written; none if all are wanted.
+/// The canonical values that the words `raw` of a request select for a name, in the order of the words; none if all are
+/// wanted. `optional` says whether fields may lack the name.
 pub(super) fn values(
     name: &str,
     kinds: &[KeyType],
@@ -47,10 +48,12 @@ pub(super) fn values(
     Ok(Some(list.values))
 }
 
+/// True for the words that stand for all values.
 fn is_all(word: &str) -> bool {
     is(word, "all") || word == "*"
 }
 
+/// True if two words are equal, ignoring case.
 fn is(word: &str, other: &str) -> bool {
     word.eq_ignore_ascii_case(other)
 }
@@ -140,7 +143,7 @@ impl List<'_> {
         Ok(rest)
     }
 
-    /// Adds the values of a range.
+    /// Adds the values of a range. Both ends and the distance between values, which is not 0, are in ticks.
     fn walk(&mut self, kind: KeyType, from: i64, to: i64, distance: i64) -> Result<()> {
         let count = (i128::from(to) - i128::from(from)) / i128::from(distance) + 1;
         let count = usize::try_from(count).ok().filter(|count| *count <= REQUEST_VALUES_MAX);

@@ -283,7 +283,8 @@ impl Selection {
         self.wanted(name).is_some_and(|wanted| wanted.absent.is_some())
     }
 
-    /// The index of a field's combination in [`Selection::keys`].
+    /// The index of a field's combination in [`Selection::keys`]; `None` if all values of a name are wanted, or the
+    /// field is not selected.
     pub(crate) fn number(&self, key: &Key) -> Option<usize> {
         self.wanted.iter().try_fold(0, |number, wanted| {
             let index = wanted.index_in(key)?;
@@ -351,6 +352,7 @@ impl Selection {
         Some(Position { parts })
     }
 
+    /// The wanted values of a name; `None` if the request does not have the name.
     fn wanted(&self, name: &str) -> Option<&Wanted> {
         self.wanted.iter().find(|wanted| wanted.name == name)
     }

@@ -70,6 +70,7 @@ impl Schema {
         self.rules().iter().try_for_each(|rule| self.refuse_loss_by(rule))
     }
 
+    /// Rejects a rule under which fields would overwrite each other.
     fn refuse_loss_by(&self, rule: &Rule) -> Result<()> {
         rule.lost().map_or(Ok(()), |part| Err(explain::lossy_rule_error(self, rule, part)))
     }
@@ -271,6 +272,7 @@ fn beginning(name: &str) -> u64 {
 struct Slots<'a>([&'a str; SCHEMA_NAMES_MAX]);
 
 impl Slots<'_> {
+    /// True if a part of a rule allows the value of its name, or the key lacks the name and may do so.
     fn admitted_by(&self, part: &Part) -> bool {
         let value = self.0[part.slot];
         (value.is_empty() && part.presence != Presence::Required) || part.admits(value)
@@ -291,7 +293,7 @@ impl Slots<'_> {
     }
 }
 
-/// The types of a name, the one for requests first.
+/// The types of a name, the one for requests first. The declared type comes first, then `Date`; `Ignore` comes last.
 fn kinds_of(
     slot: usize,
     name: &str,

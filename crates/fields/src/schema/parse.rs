@@ -91,7 +91,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Parts separated by commas; a trailing one is allowed.
+    /// Parses parts separated by commas; a trailing comma is allowed. `rules_before` is the number of rules before this
+    /// level: parts must come before the levels inside.
     fn parse_parts(&mut self, here: &mut Around, rules_before: usize) -> Result<()> {
         loop {
             let part = self.part(&mut here.types)?;
@@ -197,6 +198,7 @@ impl Parser<'_> {
         Err(self.tokens.error(format!("{name:?} is not a valid name: {rule}")))
     }
 
+    /// Parses the name of a type.
     fn kind(&mut self) -> Result<KeyType> {
         let name = self.tokens.name("a type")?;
         KeyType::by_name(name).map_err(|error| self.tokens.error(error.to_string()))

@@ -60,6 +60,7 @@ impl<'a> Tokens<'a> {
         self.word(|_| false)
     }
 
+    /// The next word, which may be empty: it ends at a blank, a mark, or a character that `also_ends` it.
     fn word(&mut self, also_ends: impl Fn(char) -> bool) -> &'a str {
         self.peek();
         self.cursor.word(|c| MARKS.contains(c) || also_ends(c))

@@ -60,6 +60,7 @@ impl FieldStore {
         }
     }
 
+    /// Stores the current time under an akey of a marker.
     fn record_time(&self, marker: &Object, akey: &[u8]) -> Result<()> {
         let now = now_seconds().to_le_bytes();
         marker.update(TIMES, Cond::NONE, &[put(akey, &now)], Access::Latest).wait()

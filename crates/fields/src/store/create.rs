@@ -55,6 +55,7 @@ impl Description {
         Self { values }
     }
 
+    /// The metadata in the form that a new container takes.
     fn metadata(&self) -> Vec<(&str, &[u8])> {
         self.values.iter().map(|(name, value)| (*name, value.as_slice())).collect()
     }

@@ -33,6 +33,7 @@ pub(super) fn new_stripes(
     let first = container.allocate_oids(candidates).wait()?;
     let oids = (first..first + candidates).map(|number| version.index_oid(container, number));
     let mut oids = oids.collect::<Result<Vec<_>>>()?;
+    // An id determines its node. Each stripe gets a candidate on the node that has the fewest stripes so far.
     let mut used: BTreeMap<u32, u32> = BTreeMap::new();
     let mut chosen = Vec::new();
     while chosen.len() < stripes as usize {
@@ -101,7 +102,7 @@ impl DatabaseIndex {
         &self.stripes[usize::from(self.stripe_of(akey))]
     }
 
-    /// The location of a datum.
+    /// The encoded location of the field with this datum; `None` if there is none.
     pub(super) fn fetch(
         &self,
         dkey: &[u8],
@@ -113,7 +114,7 @@ impl DatabaseIndex {
         Ok(found.flatten())
     }
 
-    /// Positions of keys, by their stripe.
+    /// Positions of the akeys in their list, by the stripe that stores them.
     fn by_stripe<'k>(&self, akeys: impl Iterator<Item = &'k [u8]>) -> BTreeMap<u8, Vec<usize>> {
         let mut positions: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
         for (position, akey) in akeys.enumerate() {
@@ -236,10 +237,12 @@ struct List<'i> {
 }
 
 impl<'i> List<'i> {
+    /// A listing that has not begun.
     fn new(object: &'i Object) -> Self {
         Self { object, anchor: Anchor::Start, keys: Vec::new() }
     }
 
+    /// True if keys are left to visit or to list.
     fn has_more(&self) -> bool {
         !self.anchor.is_end() || !self.keys.is_empty()
     }

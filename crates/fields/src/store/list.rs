@@ -27,7 +27,9 @@ pub(super) struct MatchedIndex {
     /// Key of the database, and of database and index together.
     pub(super) database: Key,
     key: Key,
+    /// The dkey of its fields in the objects of the database.
     pub(super) dkey: Vec<u8>,
+    /// It has the masked fields.
     masked: bool,
 }
 
@@ -214,6 +216,7 @@ impl MatchedIndex {
         Key::parse(index).map_err(|_| unreadable_entry_error(&self.database, &self.dkey))
     }
 
+    /// The complete key of the field under an akey; `None` if the akey is damaged.
     fn whole(&self, akey: &[u8]) -> Option<Key> {
         joined(&self.schema, &self.key, self.datum(akey)?).ok()
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const VERSION: u8 = 1;
 const IN_ARRAY: u8 = 0;
 const IN_FILE: u8 = 1;
+/// Bytes before the holder: version, kind of the holder, length, and time of archiving.
 const HEAD: usize = 18;
 
 /// Longest encoded location in bytes.
@@ -54,7 +55,8 @@ impl FieldLocation {
         }
     }
 
-    /// Encodes the location of a field.
+    /// Encodes the location: first the version and the kind of the holder, then little-endian numbers. The time of
+    /// archiving is in nanoseconds since 1970.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let kind = if self.array().is_some() { IN_ARRAY } else { IN_FILE };
         let archived = self.archived.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -104,7 +106,7 @@ impl FieldLocation {
     }
 }
 
-/// Refuses the path of a file that cannot be stored in a location: one that is not UTF-8, or is too long.
+/// Refuses the path of a file that cannot be stored in a location: one that is not UTF-8, too long, or relative.
 pub(super) fn check_path(path: &Path) -> Result<()> {
     let refused = |kind, text: String| Err(Error::new(kind, format!("{}: {text}", path.display())));
     match path.to_str() {

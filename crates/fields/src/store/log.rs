@@ -120,10 +120,12 @@ fn slot(number: u64) -> [u8; 1] {
     [(number % LOG_ENTRIES) as u8]
 }
 
+/// Stored form of an entry: its sequence number, then its text.
 fn entry(number: u64, text: &str) -> Vec<u8> {
     [&number.to_le_bytes(), text.as_bytes()].concat()
 }
 
+/// The sequence number at the beginning of a value; `None` if the value is too short.
 fn number_of(value: &[u8]) -> Option<u64> {
     value.first_chunk().copied().map(u64::from_le_bytes)
 }

@@ -137,6 +137,7 @@ impl FieldStore {
         &self.0.container
     }
 
+    /// The object that lists databases, batches of writers, and unfinished removals.
     fn catalogue(&self) -> &Object {
         &self.0.catalogue
     }
@@ -151,7 +152,8 @@ impl FieldStore {
         self.index_at(database, Access::Latest)
     }
 
-    /// Index of a database; `None` if there is no such database.
+    /// Index of a database, as `access` reads the catalogue; `None` if there is no such database. A known index is not
+    /// read again: it never changes.
     fn index_at(&self, database: &str, access: Access<'_>) -> Result<Option<DatabaseIndex>> {
         let known = self.lock_databases().get(database).cloned();
         if known.is_some() {
@@ -179,10 +181,12 @@ impl FieldStore {
         self.index_of(database)?.ok_or_else(damaged_catalogue_error)
     }
 
+    /// Locks the known databases.
     fn lock_databases(&self) -> std::sync::MutexGuard<'_, HashMap<String, DatabaseIndex>> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Locks the names of fields of known databases.
     fn names(&self) -> std::sync::MutexGuard<'_, HashMap<String, names::Names>> {
         self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -244,7 +248,7 @@ fn put<'a>(akey: &'a [u8], value: &'a [u8]) -> Update<'a> {
     Update { akey, value: Value::Single(Source::One(value)), cond: Cond::NONE }
 }
 
-/// A single value of any length.
+/// Reads a value of the latest state, of at most the size of a location. `None` if there is none.
 fn fetch(object: &Object, dkey: &[u8], akey: &[u8]) -> Result<Option<Vec<u8>>> {
     fetch_long(object, dkey, akey, Access::Latest)
 }
@@ -323,7 +327,8 @@ async fn read_many(
 /// Expected length of a location.
 const SHORT: usize = 64;
 
-/// Values of at most `room` bytes.
+/// Reads the values of `akeys` under one dkey; `None` for a missing one. Fails with `RecordTooBig` if one is longer
+/// than `room` bytes.
 async fn read_short(
     object: &Object,
     dkey: &[u8],

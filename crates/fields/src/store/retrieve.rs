@@ -40,7 +40,9 @@ type Slot = Option<(Key, FieldLocation)>;
 
 /// A combination of a request.
 pub(super) struct Wanted {
+    /// Number of the combination in the order of the request.
     position: usize,
+    /// The complete key, and the part of its innermost level.
     key: Key,
     datum: String,
     /// The datum of the range up to its step.
@@ -309,6 +311,7 @@ impl FieldStore {
         Ok(Found { fields, missing: Vec::new(), missing_count: 0 })
     }
 
+    /// A field of this store with a known location.
     pub(super) fn found(&self, key: Key, location: FieldLocation) -> Field {
         Field { store: self.clone(), key, location }
     }
@@ -350,6 +353,7 @@ fn any_of(wanted: &[Wanted], flushed: Option<&BTreeSet<String>>) -> bool {
     })
 }
 
+/// The error for `count` missing fields, of which `keys` are the first. `there` is the number of those that exist.
 fn missing_error(keys: &[Key], count: u64, there: usize) -> Error {
     let first: Vec<String> = keys.iter().take(3).map(Key::to_string).collect();
     let text = format!(

@@ -59,11 +59,12 @@ impl<'a> Work<'a> {
             left.push((number, field, own));
             rest = others;
         }
-        // Taken from the end.
+        // Threads take from the end, so the first field must be last.
         left.reverse();
         Self { left: Mutex::new(left), failed: Mutex::default() }
     }
 
+    /// The next field to read; `None` if all are taken.
     fn next(&self) -> Option<Part<'a>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }

@@ -113,6 +113,7 @@ impl Watch {
         Ok(Database { key, wanted, marks: Marks::new() })
     }
 
+    /// The index of a database; `None` if it has none, or the selection matches none of its fields.
     fn index_of(&self, name: &str, database: &Database) -> Result<Option<DatabaseIndex>> {
         if database.wanted { self.store.index_of(name) } else { Ok(None) }
     }
@@ -132,11 +133,12 @@ impl Watch {
         Ok(())
     }
 
+    /// Sorts the fields that are ready by the time at which they were archived.
     fn sort(&mut self) {
         self.ready.make_contiguous().sort_by_key(|listed| listed.location.archived);
     }
 
-    /// Looks whether a flush has added fields to the database since the last look, and notes those that are wanted.
+    /// Reads the fields that flushes have added to a database since the last poll, and queues those that are selected.
     fn poll_database(&mut self, name: &str, database: &mut Database) -> Result<()> {
         let Some(index) = self.index_of(name, database)? else { return Ok(()) };
         // Read before the fields, so that a flush in between is noticed.

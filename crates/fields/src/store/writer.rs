@@ -261,6 +261,7 @@ impl FieldWriter {
     }
 }
 
+/// The data of the pending fields of an index.
 fn names(data: &Data) -> Vec<&str> {
     data.keys().map(String::as_str).collect()
 }
@@ -274,10 +275,12 @@ struct Staging<'t> {
 }
 
 impl<'t> Staging<'t> {
+    /// A flush that assumes that all its fields are new.
     fn insert(transaction: &'t Transaction) -> Self {
         Self { transaction, found: None }
     }
 
+    /// Access in the transaction of the flush.
     fn access(&self) -> Access<'t> {
         Access::Tx(self.transaction)
     }

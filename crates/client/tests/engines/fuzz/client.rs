@@ -42,6 +42,7 @@ async fn pretend(stream: DuplexStream, script: Script) -> Result<()> {
     Ok(())
 }
 
+/// A response with this reply, encoded.
 fn message(reply: Reply) -> Bytes {
     encode(&Response { reply, tokens: Vec::new() }).expect("a response").into()
 }
@@ -95,6 +96,7 @@ async fn fetch(container: &dyn OpenContainer, at: ReadAt<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Lists dkeys and extents. Returns the number of extents.
 async fn list(container: &dyn OpenContainer, at: ReadAt<'_>) -> Result<usize> {
     let oid = ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);
     let limit = ListLimit::entries(10);

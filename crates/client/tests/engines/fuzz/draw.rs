@@ -33,6 +33,7 @@ const NAMES: [&str; 4] = ["c", "", "other", "a name with spaces and a line\nbrea
 pub(crate) struct Draw<'r>(pub(crate) &'r mut Random);
 
 impl Draw<'_> {
+    /// One of the elements.
     fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.0.below(of.len() as u64) as usize]
     }
@@ -41,6 +42,7 @@ impl Draw<'_> {
         self.0.one_in(2)
     }
 
+    /// A number, often one next to which something may overflow.
     fn number(&mut self) -> u64 {
         match self.0.below(3) {
             0 => self.pick(&EDGES),
@@ -49,18 +51,22 @@ impl Draw<'_> {
         }
     }
 
+    /// A key, rarely one that is refused or stored otherwise.
     fn key(&mut self) -> &'static [u8] {
         if self.0.one_in(30) { self.pick(&ODD_KEYS) } else { self.pick(&KEYS) }
     }
 
+    /// One in two times, what `one` draws.
     fn some<T>(&mut self, one: impl FnOnce(&mut Self) -> T) -> Option<T> {
         self.flag().then(|| one(self))
     }
 
+    /// Up to four elements that `one` draws.
     fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> T) -> Vec<T> {
         (0..self.0.below(5)).map(|_| one(self)).collect()
     }
 
+    /// A condition: mostly none, sometimes bits without a meaning.
     fn cond(&mut self) -> Cond {
         match self.0.below(12) {
             0 => Cond::from_bits_retain(self.0.draw()),
@@ -69,6 +75,7 @@ impl Draw<'_> {
         }
     }
 
+    /// An object id: mostly one of a few, so that requests meet.
     fn oid(&mut self) -> ObjectId {
         let types = [
             ObjectType::MultiHashed,
@@ -82,6 +89,7 @@ impl Draw<'_> {
         }
     }
 
+    /// A view for a read.
     fn at(&mut self) -> At {
         let view = match self.0.below(4) {
             0 => View::Snapshot(Epoch(self.number())),
@@ -90,10 +98,12 @@ impl Draw<'_> {
         At { view, tokens: self.flag() }
     }
 
+    /// Extents, which may overflow.
     fn extents(&mut self) -> Vec<Extent> {
         self.list(|draw| Extent { start: draw.number(), count: draw.number() })
     }
 
+    /// An anchor, which need not be one of a listing.
     fn anchor(&mut self) -> Anchor {
         match self.0.below(4) {
             0 => Anchor::End,
@@ -103,6 +113,7 @@ impl Draw<'_> {
         }
     }
 
+    /// A request about attributes.
     fn metadata(&mut self) -> MetadataRequest<'static> {
         match self.0.below(3) {
             0 => MetadataRequest::Get(self.pick(&NAMES)),
@@ -113,6 +124,7 @@ impl Draw<'_> {
         }
     }
 
+    /// A value of an update, which often does not fit its data.
     fn value(&mut self) -> ValueRequest {
         match self.0.below(4) {
             0 if self.0.one_in(5) => ValueRequest::Single(self.number()),
@@ -132,6 +144,7 @@ impl Draw<'_> {
         ValueRequest::Array(record_size, extents, record_size * count)
     }
 
+    /// One write to an object.
     fn write(&mut self) -> WriteRequest<'static> {
         let (dkey, cond) = (self.key(), self.cond());
         match self.0.below(6) {
@@ -145,6 +158,7 @@ impl Draw<'_> {
         }
     }
 
+    /// A change of several writes, rarely with tokens of reads.
     fn change(&mut self) -> ChangeRequest<'static> {
         let id = |draw: &mut Self| ChangeId {
             session: draw.number(),
@@ -158,6 +172,7 @@ impl Draw<'_> {
         }
     }
 
+    /// A request that fetches akeys of several dkeys.
     fn fetch(&mut self) -> ContainerRequest<'static> {
         let akey = |draw: &mut Self| AkeyRequest {
             akey: draw.key(),
@@ -174,6 +189,7 @@ impl Draw<'_> {
         ContainerRequest::Fetch(self.oid(), self.list(dkey), self.at())
     }
 
+    /// A query of the smallest or largest key.
     fn query(&mut self) -> KeyQuery<'static> {
         KeyQuery {
             edge: if self.flag() { Edge::Min } else { Edge::Max },
@@ -185,6 +201,7 @@ impl Draw<'_> {
         }
     }
 
+    /// A request that lists keys, objects or extents.
     fn listing(&mut self) -> ContainerRequest<'static> {
         let (oid, anchor, at, entries) = (self.oid(), self.anchor(), self.at(), self.number());
         let limit = ListLimit { entries: entries as usize, bytes: self.number() as usize };
@@ -195,6 +212,7 @@ impl Draw<'_> {
         }
     }
 
+    /// A token of a read, often one that no pool has given.
     fn token(&mut self) -> &'static [u8] {
         if self.0.one_in(5) { self.key() } else { self.pick(&TOKENS) }
     }
@@ -210,6 +228,7 @@ impl Draw<'_> {
         Take { oid, dkey, akey, extent, at, expected: self.pick(&[b"", b"", b"\x05", b"\x05\x05"]) }
     }
 
+    /// A request that removes a dkey or an array.
     fn removal(&mut self) -> ContainerRequest<'static> {
         use ContainerRequest as Of;
         match self.0.below(5) {
@@ -232,6 +251,7 @@ impl Draw<'_> {
         }
     }
 
+    /// A request about an open container, most often a write.
     fn of_container(&mut self) -> ContainerRequest<'static> {
         use ContainerRequest as Of;
         match self.0.below(24) {
@@ -257,6 +277,7 @@ impl Draw<'_> {
         }
     }
 
+    /// A name of a container.
     fn name(&mut self) -> ContainerRef<'static> {
         match self.0.below(3) {
             0 => ContainerRef::Uuid(Uuid([self.0.below(3) as u8; 16])),
@@ -264,6 +285,7 @@ impl Draw<'_> {
         }
     }
 
+    /// A request about the pool.
     fn of_pool(&mut self) -> PoolRequest<'static> {
         match self.0.below(7) {
             0 => PoolRequest::Capabilities,
@@ -336,6 +358,7 @@ impl Draw<'_> {
         encode(&request).expect("a request")
     }
 
+    /// The reply for one akey of a fetch.
     fn found(&mut self) -> AkeyReply {
         let filled = self.list(|draw| match draw.flag() {
             true => Extent { start: draw.0.below(10), count: draw.0.below(10) },
@@ -348,6 +371,7 @@ impl Draw<'_> {
         self.key().to_vec()
     }
 
+    /// The content of a removed dkey.
     fn taken(&mut self) -> Taken {
         let bytes = self.bytes();
         Taken { bytes, others: self.list(|draw| (draw.bytes(), draw.bytes())) }

@@ -42,6 +42,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Connects to an engine in this process.
     async fn connect(engine: &Engine) -> Self {
         let (client, server) = duplex(1 << 16);
         let engine = engine.clone();
@@ -57,6 +58,7 @@ impl Client {
         Self { from, to }
     }
 
+    /// Sends a request, which may be malformed, and returns the response.
     async fn ask(&mut self, message: &[u8]) -> Response {
         let (message, bulk) = (Bytes::copy_from_slice(message), Bytes::from_static(BULK));
         let frame = Frame { kind: Kind::Request, call: 1, room: ROOM, message, bulk };
@@ -80,6 +82,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// Serves a pool for a number of requests. Creates the container with this UUID, and opens it.
     pub(crate) fn new(pool: Arc<dyn Pool>, uuid: Uuid, requests: u64) -> Self {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_time().start_paused(true).build().expect("a runtime");
@@ -107,6 +110,7 @@ impl Served {
         self.runtime.block_on(self.client.ask(&message)).reply
     }
 
+    /// Sends one request, and checks that the engine has not panicked.
     fn feed(&mut self, message: &[u8]) {
         self.left -= 1;
         self.runtime.block_on(self.client.ask(message));
@@ -121,6 +125,7 @@ fn fuzz_requests(count: u64, serve: impl Fn() -> Served) {
     feed_all(&requests, serve);
 }
 
+/// Feeds requests as they are and then changed, each to the engine that `serve` has begun last.
 fn feed_all(requests: &[Vec<u8>], serve: impl Fn() -> Served) {
     let served = RefCell::new(None);
     fuzz("wire-request", requests, |message| {
