@@ -31,6 +31,7 @@ impl Handle {
 }
 
 impl Drop for Handle {
+    /// Closes the container, unless that was done. An error is lost here; [`Container::close`] returns it.
     fn drop(&mut self) {
         if self.begin_close() {
             let _ = self.opened.close().wait();

@@ -101,6 +101,7 @@ impl Container {
 }
 
 impl Drop for Lease {
+    /// Ends the lease. The answer is lost: nobody learns that the object is to be removed.
     fn drop(&mut self) {
         let _ = self.end().wait();
     }

@@ -135,6 +135,7 @@ mod tests {
         pool.open_container("c", OpenMode::ReadWrite).wait().unwrap()
     }
 
+    /// Creates a Key-Value with this name and class.
     fn put(container: &Container, name: &str, class: Option<ObjectClass>) -> ObjectId {
         let oid = container.named_oid(name, ObjectType::KvHashed, class).unwrap();
         let kv = container.kv(oid).unwrap();

@@ -306,6 +306,7 @@ impl Reading {
 struct CommitGuard<'t>(&'t Transaction);
 
 impl Drop for CommitGuard<'_> {
+    /// Marks a commit that did not end in success as failed.
     fn drop(&mut self) {
         let mut state = self.0.state();
         if state.phase == TransactionPhase::Committing {

@@ -112,6 +112,7 @@ fn attributes_are_stored_as_in_daos() {
     array.object().fetch(&dkey, Cond::NONE, &mut fetch, Access::Latest).wait().unwrap();
     assert_eq!(fetch[0].reply.size, 24);
     let words = stored.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+    // Magic number, cell size and chunk size.
     assert_eq!(words.collect::<Vec<_>>(), [0xdaca_55a9_daca_55a9, 2, 10]);
 }
 
@@ -131,6 +132,7 @@ fn other_content_is_not_mistaken_for_attributes() {
     }
 }
 
+/// Chunk `n` has the dkey `n + 1`. Dkey 0 has the attributes.
 #[test]
 fn cells_are_stored_where_daos_stores_them() {
     let container = container();
@@ -170,6 +172,7 @@ fn ranges_and_buffers_may_be_split_arbitrarily() {
     assert_eq!(middle, data[6..16]);
 }
 
+/// The buffers of a read or write must have exactly the bytes of its ranges.
 #[test]
 fn lengths_must_match() {
     let container = container();

@@ -17,6 +17,7 @@ struct Tank {
 }
 
 impl Tank {
+    /// A pool whose specification `shape` changes, with a container.
     fn new(name: &str, shape: impl FnOnce(&mut PoolSpec)) -> Self {
         let folder = PathBuf::from(format!("/dev/shm/esker-bounds-{}-{name}", std::process::id()));
         let mut spec = PoolSpec::new("tank", 64 << 20);
@@ -78,6 +79,7 @@ fn fill(kv: &Kv) -> u64 {
     unreachable!("the pool never got full")
 }
 
+/// All data is live, so that compaction frees nothing, and must end nevertheless.
 #[test]
 fn compaction_without_gain_ends() {
     let tank = Tank::new("compact", |spec| {
@@ -211,6 +213,7 @@ fn snapshots_of_a_full_pool_can_be_destroyed() {
     }
 }
 
+/// A removal must have space in the index, even if nothing else has.
 #[test]
 fn array_records_can_be_punched_in_a_full_index() {
     let tank = Tank::new("extents", |spec| spec.size_bytes = 40 << 20);
@@ -224,6 +227,7 @@ fn array_records_can_be_punched_in_a_full_index() {
     assert_eq!(array.size(Access::Latest).wait().unwrap(), 0);
 }
 
+/// A transaction over both targets stores its steps first, and frees them after it is complete.
 #[test]
 fn intents_of_large_transactions_are_freed() {
     let tank = Tank::new("intents", |spec| spec.size_bytes = 40 << 20);
@@ -246,6 +250,7 @@ fn intents_of_large_transactions_are_freed() {
     assert!(free() + (1 << 20) > after_one, "{} bytes of {after_one} are left", free());
 }
 
+/// An insert that fails because the key exists must not be ahead of the reads: they find the key.
 #[test]
 fn key_that_another_thread_has_inserted_is_readable() {
     let tank = Tank::new("group", |spec| {
@@ -275,6 +280,7 @@ struct Bytes {
 }
 
 impl Bytes {
+    /// An array of `len` bytes, all zero at first.
     fn new(tank: &Tank, number: u64, len: usize) -> Self {
         let class = Some(ObjectClass::S1);
         let oid = tank.container.generate_oid(1, number, ObjectType::ArrayByte, class, 0).unwrap();

@@ -110,11 +110,13 @@ fn all_can_be_read(site: &Site) {
     }
 }
 
+/// Blocks that are written from changing buffers to a pool in memory can be read.
 #[test]
 fn in_memory() {
     all_can_be_read(&Site::new(Path::new("/dev/shm"), "memory", Durability::Process));
 }
 
+/// Blocks that are written from changing buffers to a pool on a disk can be read.
 #[test]
 fn on_disk() {
     let base = Path::new(env!("CARGO_TARGET_TMPDIR"));

@@ -51,16 +51,19 @@ fn copies_back_and_forth(first: &str, second: &str) {
     }
 }
 
+/// Copies between a native pool and one of plain files are equal.
 #[test]
 fn native_and_files() {
     copies_back_and_forth("native", "posix");
 }
 
+/// Copies between a native pool and the reference backend are equal.
 #[test]
 fn native_and_memory() {
     copies_back_and_forth("native", "memory");
 }
 
+/// Copies between a pool of plain files and the reference backend are equal.
 #[test]
 fn files_and_memory() {
     copies_back_and_forth("posix", "memory");
@@ -77,6 +80,7 @@ fn copies_between_native_pools_and_ceph_are_equal() {
     }
 }
 
+/// A copy does not fill the holes of an array, if the destination supports holes.
 #[test]
 fn holes_stay_holes() {
     let folder = Folder::new();
@@ -250,6 +254,7 @@ fn concurrent_copies_to_one_target_are_rejected() {
     let folder = Folder::new();
     let from = container(&folder.pool("memory"), "from");
     let there = Pool::from_backend(Arc::new(Memory::new(2)), OpenMode::ReadWrite);
+    // An open copy in progress, as another process has it.
     let other = container(&there, "to.copying");
     assert_eq!(run(&from, &there, "to").unwrap_err().kind(), ErrorKind::Busy);
     drop(other);

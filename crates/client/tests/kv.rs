@@ -99,6 +99,7 @@ fn an_empty_value_exists() {
     assert_eq!(kind(insert), Some(ErrorKind::Exists));
 }
 
+/// A put or removal fails if its condition does.
 #[test]
 fn conditions_of_puts_and_removals() {
     let kv = kv();
@@ -113,6 +114,7 @@ fn conditions_of_puts_and_removals() {
     assert_eq!(remove(Cond::NONE), None);
 }
 
+/// Keys have 1 to `KEY_MAX` bytes.
 #[test]
 fn bad_keys_are_refused() {
     let kv = kv();
@@ -186,6 +188,7 @@ fn key_values_work_in_transactions_and_snapshots() {
 
 #[test]
 fn operations_can_be_sent_to_other_threads() {
+    /// Compiles only for a type that can be sent.
     fn check<T: Send>(_: &T) {}
     let kv = kv();
     let mut buffer = [0; 8];

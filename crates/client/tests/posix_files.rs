@@ -69,10 +69,12 @@ impl Drop for Site {
     }
 }
 
+/// An object of this type and number, on one target.
 fn oid(container: &Container, number: u64, otype: ObjectType) -> ObjectId {
     container.generate_oid(0, number, otype, Some(ObjectClass::S1), 0).unwrap()
 }
 
+/// The Key-Value of the tests.
 fn kv(container: &Container) -> Kv {
     container.kv(oid(container, 1, ObjectType::KvHashed)).unwrap()
 }
@@ -366,6 +368,7 @@ fn make_old(path: &Path) {
     File::open(path).unwrap().set_modified(long_ago).unwrap();
 }
 
+/// Opening a pool removes the temporary files of processes that died days ago.
 #[test]
 fn old_temporary_files_are_removed() {
     let site = Site::new();
@@ -381,6 +384,7 @@ fn old_temporary_files_are_removed() {
     assert!(!old.exists() && young.join("1-0").exists());
 }
 
+/// Locks that are days old belong to dead processes, so writers do not wait for them.
 #[test]
 fn an_old_lock_is_taken_over() {
     let site = Site::new();

@@ -37,6 +37,7 @@ fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
+/// A transaction accepts at most `TX_OPS_MAX` operations.
 #[test]
 fn operations_are_bounded() {
     let container = container();
@@ -52,6 +53,7 @@ fn operations_are_bounded() {
     transaction.abort().unwrap();
 }
 
+/// A transaction buffers at most `TX_BYTES_MAX` bytes.
 #[test]
 fn bytes_are_bounded() {
     let container = container();

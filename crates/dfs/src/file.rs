@@ -512,6 +512,7 @@ fn end_at_largest_size(offset: u64, sink: Sink<'_>) -> Sink<'_> {
 }
 
 impl Drop for File {
+    /// Closes the file. An error is lost here; [`File::close`] returns it.
     fn drop(&mut self) {
         let _ = self.end();
     }

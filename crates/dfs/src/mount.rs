@@ -174,6 +174,7 @@ impl Dfs {
 }
 
 impl Mounted {
+    /// State of a mount with empty caches. `view` is the state that reads see, `root` the inode of the root.
     pub(crate) fn new(
         container: Container,
         (superblock, roots): (Superblock, Roots),

@@ -468,6 +468,7 @@ mod tests {
 
     const NAME: &[u8] = b"file";
 
+    /// A new file system in memory.
     fn mounted(pool: &str) -> Dfs {
         let url = format!("memory:{pool}");
         let pool = Pool::connect(&url, OpenMode::ReadWrite).unwrap();
@@ -491,6 +492,7 @@ mod tests {
         file
     }
 
+    /// The names of all entries among the orphans.
     fn orphan_names(fs: &Dfs) -> Vec<Vec<u8>> {
         let (mut anchor, limit) = (Anchor::Start, ListLimit::entries(LIST_BATCH));
         let orphans = object(fs.container()).unwrap();
@@ -669,6 +671,7 @@ mod tests {
             Dfs::open(&self.url(), "fs", MountOptions::default()).unwrap()
         }
 
+        /// Repairs the file system as a process that has the container alone.
         fn repair(&self) -> crate::check::CheckReport {
             let pool = Pool::connect(&self.url(), OpenMode::ReadWrite).unwrap();
             let alone = pool.open_container("fs", OpenMode::Exclusive).wait().unwrap();

@@ -93,6 +93,7 @@ impl PublishNew<'_> {
         Ok(replaced.map(|replaced| (replaced, is_orphan)))
     }
 
+    /// Writes the content of the file in the transaction; an empty file needs no write.
     fn write_content(&self, inode: &Inode, access: Access<'_>) -> Result<()> {
         let content = Source::Many(self.content);
         if content.is_empty() {

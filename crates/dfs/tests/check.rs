@@ -84,6 +84,7 @@ impl Place {
     }
 }
 
+/// Creates a file with this content.
 fn write(dir: &Node, name: &[u8], bytes: &[u8]) {
     let node = dir.create(name, &Create::with_mode(0o644)).unwrap();
     let file = node.open(Open::BOTH).unwrap();
@@ -91,6 +92,7 @@ fn write(dir: &Node, name: &[u8], bytes: &[u8]) {
     file.close().unwrap();
 }
 
+/// The content of a file of at most 100 bytes.
 fn read(node: &Node) -> Vec<u8> {
     let mut bytes = vec![0; 100];
     let len = node.open(Open::READ).unwrap().read_at(0, &mut bytes).unwrap();
@@ -134,6 +136,7 @@ fn files_that_lost_their_entry_are_leftovers() {
     assert_eq!((report.leftovers.removed, report.damaged), (1, 0));
 }
 
+/// A process that dies between the creation of a directory and that of its entry leaves such an object.
 #[test]
 fn half_created_directories_are_leftovers() {
     let place = Place::new("half-made");
@@ -158,6 +161,7 @@ fn repair_removes_unreadable_entries_and_restores_their_files() {
     let place = Place::new("entry");
     let dir = place.node(b"/dir");
     let oid = dir.lookup(b"file").unwrap().oid();
+    // Zeros are not an inode.
     place.put_inode(&dir, b"file", &[0; 88]);
     let report = place.check();
     assert_eq!(report.damaged, 2, "{report:?}");
@@ -174,6 +178,7 @@ fn repair_removes_unreadable_entries_and_restores_their_files() {
 fn entries_of_unknown_kind_are_damage() {
     let place = Place::new("kind");
     let mut inode = [0; 88];
+    // The mode of a block device, a kind that DFS does not have.
     inode[..4].copy_from_slice(&0o060_644u32.to_le_bytes());
     place.put_inode(&place.root(), b"device", &inode);
     let (path, trouble) = place.only();
@@ -240,6 +245,7 @@ fn lost_directories_are_restored_with_their_content() {
 #[test]
 fn repair_restores_missing_entry_of_root() {
     let place = Place::new("root");
+    // The object of the superblock has the entry of the root.
     let superblock = place.container.generate_oid(
         0,
         0,

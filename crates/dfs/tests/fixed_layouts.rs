@@ -6,6 +6,7 @@ use esker::types::ErrorKind;
 use esker::types::info::OpenMode;
 use esker_conformance::declaring;
 
+/// A file system cannot be created in an existing container, but together with a new one.
 #[test]
 fn file_system_is_made_only_where_its_container_is() {
     let pool = declaring::memory(|able| Capabilities { fixed_layouts: true, ..able });

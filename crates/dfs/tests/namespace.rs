@@ -68,6 +68,7 @@ fn names(dir: &Node) -> Vec<String> {
     names
 }
 
+/// Files and directories are created and removed, and wrong uses fail with the errors of POSIX.
 #[test]
 fn files_and_directories_come_and_go() {
     let fs = mount_new("come-and-go");
@@ -106,6 +107,7 @@ fn special_names_are_refused_as_by_linux() {
     dir.mkdir(&[b'a'; 255], &FILE).unwrap();
 }
 
+/// Attributes and extended attributes have the values that were set, also after a rename.
 #[test]
 fn attributes_are_kept() {
     let fs = mount_new("attributes");
@@ -278,6 +280,7 @@ fn path_leads_to_the_directory_that_another_mount_moved_there() {
     }
 }
 
+/// An open file that loses its name stays readable, and is freed by its close.
 #[test]
 fn a_removed_file_lives_until_it_is_closed() {
     let fs = mount_new("removed");
@@ -303,6 +306,7 @@ fn leases_new_files() -> bool {
     able().asynchronous || able().shared_leases
 }
 
+/// If the creator has a lease, it can open the file that another mount has removed. No content is left at the end.
 #[test]
 fn a_file_made_to_be_opened_may_be_removed_before_that() {
     let place = create_file_system("opened");
@@ -400,6 +404,7 @@ fn a_file_that_is_removed_and_never_opened_is_freed() {
     assert!(one.file_in_use(content.oid()).is_err());
 }
 
+/// Holes read as zeros, count in the size, and are found by `SEEK_DATA` and `SEEK_HOLE`.
 #[test]
 fn files_have_holes() {
     let fs = mount_new("holes");
@@ -443,6 +448,7 @@ fn a_file_that_was_extended_ends_with_a_hole() {
     assert_eq!(file.seek_data(4).unwrap(), (1 << 20) - 2);
 }
 
+/// Punching and seeking over petabytes takes no longer than the stored data demands.
 #[test]
 fn holes_may_be_much_longer_than_what_is_stored() {
     let fs = mount_new("long-holes");
@@ -462,6 +468,7 @@ fn holes_may_be_much_longer_than_what_is_stored() {
     assert_eq!(file.size().unwrap(), 1 << 60);
 }
 
+/// Writes and appends over several chunks are read back.
 #[test]
 fn large_writes_cross_chunks() {
     let fs = mount_new("chunks");
@@ -478,6 +485,7 @@ fn large_writes_cross_chunks() {
 
 #[test]
 fn names_after_a_name_are_the_next_in_order() {
+    // The names are in one shard, or spread over all.
     for class in [ObjectClass::S1, ObjectClass::SX] {
         let place = Place::new("names-after");
         let label = NewContainer::named(&place.label);

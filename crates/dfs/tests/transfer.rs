@@ -48,6 +48,7 @@ impl Drop for Place {
     }
 }
 
+/// Sets the times of a file, not through a symbolic link.
 fn set_mtime(path: &Path, tv_sec: i64, tv_nsec: i64) {
     let time = Timespec { tv_sec, tv_nsec };
     let times = Timestamps { last_access: time, last_modification: time };

@@ -32,6 +32,7 @@ struct Place {
 }
 
 impl Place {
+    /// Creates the file system.
     fn new(pool: Pool) -> Self {
         let label = new_label();
         Dfs::create_container(&pool, &NewContainer::named(&label), &NewDfs::default()).unwrap();
@@ -127,6 +128,7 @@ fn fill(root: &Node) -> Node {
     dir
 }
 
+/// On such pools, a directory stores its entries and no mark.
 #[test]
 fn directories_have_names_only() {
     on_each(|pool| {

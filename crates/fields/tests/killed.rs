@@ -84,6 +84,7 @@ struct Place {
 }
 
 impl Place {
+    /// A pool with space for this number of rounds, and a store with this number of stripes.
     fn new(rounds: u64, files: bool, stripes: u32) -> Self {
         let memory = PathBuf::from("/dev/shm");
         let base = if memory.is_dir() { memory } else { env!("CARGO_TARGET_TMPDIR").into() };

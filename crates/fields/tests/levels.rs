@@ -21,6 +21,7 @@ fn archive(store: &FieldStore, keys: &[String]) {
     writer.flush().unwrap();
 }
 
+/// The fields that a request selects.
 fn select(store: &FieldStore, request: &str) -> Selection {
     Request::parse(request)
         .unwrap()

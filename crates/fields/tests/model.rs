@@ -161,6 +161,7 @@ fn is_wanted(pairs: &Pairs, wanted: &Wanted) -> bool {
     wanted.iter().all(|(name, values)| pairs.get(name).is_some_and(|value| values.contains(value)))
 }
 
+/// The selection of a request.
 fn select(store: &FieldStore, wanted: &Wanted) -> Selection {
     let pairs = wanted
         .iter()

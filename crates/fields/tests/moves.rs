@@ -15,6 +15,7 @@ fn store() -> FieldStore {
     FieldStore::create(&place.pool(), &place.label, &Schema::default_mars().unwrap()).unwrap()
 }
 
+/// The key of the field of a step.
 fn key(step: u32) -> Key {
     let text = format!(
         "class=od,expver=0001,stream=oper,date=20240610,time=0000,type=fc,levtype=sfc,step={step},param=167"

@@ -55,6 +55,7 @@ fn key(step: u32, param: &str) -> Key {
     Key::parse(&text).unwrap()
 }
 
+/// The fields that a request selects.
 fn select(store: &FieldStore, request: &str) -> Selection {
     let today = Date::new(2024, 6, 15).unwrap();
     Request::parse(request).unwrap().expand(store.schema(), today).unwrap()
@@ -267,6 +268,7 @@ fn adopted_fields_are_read_from_their_file() {
     assert!(gone.to_string().contains("esker-adopted"), "{gone}");
 }
 
+/// A part of a field is read across chunks, and a read past its end fails.
 #[test]
 fn reads_of_parts_and_past_the_end_of_a_field() {
     let store = store();

@@ -361,6 +361,7 @@ enum Rest<'a> {
 }
 
 impl<'a> Rest<'a> {
+    /// All of a sink.
     fn new(sink: Sink<'a>) -> Self {
         match sink {
             Sink::None => Self::None,

@@ -323,6 +323,7 @@ pub(super) fn forget(to: &Container) -> Result<()> {
     to.properties().remove(PROPERTY).wait()
 }
 
+/// The error for a destination that no call for this source has made.
 #[cold]
 fn other_container_error(to: &Container) -> Error {
     let text = format!(

@@ -174,6 +174,7 @@ async fn trouble(network: &Network, random: &mut Random, nodes: u64) {
 }
 
 impl World {
+    /// Nodes with a pool in memory each, the network between them, and an empty history.
     fn new(plan: Plan) -> Self {
         let secret = Secret::new([1; 32]);
         let uuid = |node: usize| Uuid([node as u8 + 1; 16]);

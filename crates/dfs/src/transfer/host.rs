@@ -59,6 +59,7 @@ impl Tree for Host {
         node.as_os_str().as_bytes().to_vec()
     }
 
+    /// The metadata of a path; a symbolic link is not followed.
     fn meta(&self, node: &Arc<Path>) -> Result<Meta> {
         let stat = fs::lstat(&**node)
             .map_err(|cause| io_error("reading the attributes of", node, cause))?;
@@ -72,6 +73,7 @@ impl Tree for Host {
         String::from_utf8(text[..len].to_vec()).ok()
     }
 
+    /// Lists a directory until `each` returns false.
     fn entries(
         &self,
         dir: &Arc<Path>,
@@ -89,6 +91,7 @@ impl Tree for Host {
         Ok(())
     }
 
+    /// The entry of this name with its metadata; `None` if it does not exist.
     fn find(&self, dir: &Arc<Path>, name: &[u8]) -> Result<Option<(Arc<Path>, Meta)>> {
         let path = within(dir, name);
         match fs::lstat(&*path) {
@@ -98,12 +101,14 @@ impl Tree for Host {
         }
     }
 
+    /// The target of a symbolic link.
     fn target(&self, link: &Arc<Path>) -> Result<Vec<u8>> {
         let target = fs::readlink(&**link, Vec::new());
         let target = target.map_err(|cause| io_error("reading the link", link, cause))?;
         Ok(target.into_bytes())
     }
 
+    /// Names and values of the extended attributes; none on a file system without them.
     fn xattrs(&self, node: &Arc<Path>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let unreadable = |cause| io_error("reading extended attributes of", node, cause);
         if let Err(Errno::OPNOTSUPP) | Ok(0) = fs::llistxattr_query(&**node) {
@@ -121,10 +126,12 @@ impl Tree for Host {
         names.map(value).collect()
     }
 
+    /// Opens a file for reading.
     fn open(&self, file: &Arc<Path>) -> Result<HostFile> {
         open(file).map_err(|cause| io_error("opening", file, cause))
     }
 
+    /// Fills the buffer from `offset` on, unless the file ends before. Repeats reads that are short or interrupted.
     fn read(&self, file: &HostFile, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -150,6 +157,7 @@ impl Tree for Host {
         range.map(Some).map_err(|cause| io_error("looking for holes in", &file.path, cause))
     }
 
+    /// Creates a directory to which its owner can write, whatever the mode in `meta`.
     fn mkdir(&self, dir: &Arc<Path>, name: &[u8], meta: &Meta) -> Result<Arc<Path>> {
         let path = within(dir, name);
         // Its owner must be able to create entries in it; the mode is set when it is complete.
@@ -158,6 +166,7 @@ impl Tree for Host {
         Ok(path)
     }
 
+    /// Creates a symbolic link. Owner and time are set later.
     fn symlink(
         &self,
         dir: &Arc<Path>,
@@ -171,6 +180,7 @@ impl Tree for Host {
         Ok(path)
     }
 
+    /// Opens a new file without a name, which [`Tree::finish`] names: no reader sees an incomplete one.
     fn create(&self, dir: &Arc<Path>, name: &[u8], meta: &Meta) -> Result<(Arc<Path>, HostFile)> {
         let path = within(dir, name);
         let begin =
@@ -235,6 +245,7 @@ impl Tree for Host {
         set.map_err(|cause| io_error("setting an extended attribute of", node, cause))
     }
 
+    /// Sets owner, mode and time, in this order: a change of the owner clears set-id bits. Links have no mode.
     fn set_meta(&self, node: &Arc<Path>, meta: &Meta) -> Result<()> {
         let (uid, gid) = (Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)));
         let still = AtFlags::SYMLINK_NOFOLLOW;

@@ -18,6 +18,7 @@ impl Tree for Inside {
         node.path()
     }
 
+    /// The metadata of a node.
     fn meta(&self, node: &Node) -> Result<Meta> {
         let attr = node.attr()?;
         Ok(Meta {
@@ -37,6 +38,7 @@ impl Tree for Inside {
         node.identity()
     }
 
+    /// Lists a directory until `each` returns false.
     fn entries(&self, dir: &Node, each: &mut dyn FnMut(Child<Node>) -> bool) -> Result<()> {
         let mut entries = dir.entries()?;
         while let Some(entry) = entries.read()? {
@@ -48,6 +50,7 @@ impl Tree for Inside {
         Ok(())
     }
 
+    /// The entry of this name with its metadata; `None` if it does not exist.
     fn find(&self, dir: &Node, name: &[u8]) -> Result<Option<(Node, Meta)>> {
         match dir.lookup(name) {
             Ok(node) => self.meta(&node).map(|meta| Some((node, meta))),
@@ -89,6 +92,7 @@ impl Tree for Inside {
         dir.symlink(name, target, &new(meta))
     }
 
+    /// Creates a file, or truncates an existing one, and opens it. The file has its name at once.
     fn create(&self, dir: &Node, name: &[u8], meta: &Meta) -> Result<(Node, File)> {
         let exclusive = Create { exclusive: true, ..new(meta) };
         let (node, open) = match dir.create(name, &exclusive) {
@@ -112,11 +116,13 @@ impl Tree for Inside {
         file.set_len(size)
     }
 
+    /// Closes the file, then sets owner, mode and time: the close may store a later time.
     fn finish(&self, node: &Node, file: File, keep: Option<&Meta>) -> Result<()> {
         file.close()?;
         keep.map_or(Ok(()), |meta| self.set_meta(node, meta))
     }
 
+    /// Removes the unfinished file `made`, if `name` still leads to it.
     fn abandon(&self, dir: &Node, name: &[u8], made: &Node) -> Result<()> {
         match dir.lookup(name) {
             Ok(there) if there.oid() == made.oid() => dir.unlink(name),
@@ -134,6 +140,7 @@ impl Tree for Inside {
         node.set_xattr(name, value, XattrMode::Any)
     }
 
+    /// Sets owner, mode and time. A symbolic link has no mode to set.
     fn set_meta(&self, node: &Node, meta: &Meta) -> Result<()> {
         let mode = (meta.kind != Some(Kind::Symlink)).then_some(meta.mode);
         let (uid, gid, mtime) = (Some(meta.uid), Some(meta.gid), Some(meta.mtime));

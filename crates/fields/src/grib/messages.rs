@@ -51,7 +51,7 @@ pub struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    /// The messages in `bytes`.
+    /// An iterator over the messages in `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, tally: Tally::default() }

@@ -129,6 +129,7 @@ pub(super) mod tests {
     use esker_types::info::OpenMode;
     use esker_types::ops::Cond;
 
+    /// A new store in memory.
     pub(in crate::store) fn store(name: &str) -> FieldStore {
         let name = format!("memory:{name}");
         let pool = Pool::connect(&name, OpenMode::ReadWrite).unwrap();

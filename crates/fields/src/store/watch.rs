@@ -200,12 +200,14 @@ mod tests {
         Key::parse(&text).unwrap()
     }
 
+    /// Archives fields with these keys, and flushes them together.
     fn flush(store: &FieldStore, keys: impl IntoIterator<Item = Key>) {
         let mut writer = store.writer();
         keys.into_iter().for_each(|key| writer.archive(&key, b"field").unwrap());
         writer.flush().unwrap();
     }
 
+    /// The keys that the watch yields until no more arrive.
     fn drain(watch: &mut Watch) -> Vec<Key> {
         let mut all = Vec::new();
         while let Some(field) = watch.next(NOW).unwrap() {
