@@ -188,6 +188,7 @@ mod tests {
     use esker_backend::NewContainer;
     use esker_types::info::OpenMode;
 
+    /// A new container in the pool.
     fn container(pool: &str) -> Container {
         let pool = Pool::connect(pool, OpenMode::ReadWrite).unwrap();
         let new = NewContainer::named("c");

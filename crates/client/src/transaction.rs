@@ -46,10 +46,12 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
+    /// The versions of what was read so far, which the commit verifies.
     pub(crate) fn tokens(&self) -> &ReadTokens {
         &self.tokens
     }
 
+    /// Locks the writes that wait for the commit.
     fn writes(&self) -> MutexGuard<'_, OwnedWrites> {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -282,6 +284,7 @@ impl Transaction {
         }
     }
 
+    /// Locks the state: its phase and the current attempt.
     fn state(&self) -> MutexGuard<'_, TransactionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

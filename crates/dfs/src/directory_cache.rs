@@ -75,6 +75,7 @@ impl DirectoryCache {
         Ok(Some(inode))
     }
 
+    /// The cached directory of this name in `dir`, which another process may have changed since.
     fn get(&self, dir: ObjectId, name: &[u8]) -> Option<Arc<Directory>> {
         self.directories.lock().found.get(&dir)?.get(name).cloned()
     }

@@ -653,6 +653,7 @@ mod tests {
     struct Files(std::path::PathBuf);
 
     impl Files {
+        /// A new pool with an empty file system.
         fn new(name: &str) -> Self {
             let name = format!("esker-dfs-{name}-{}", std::process::id());
             let files = Self(std::env::temp_dir().join(name));
@@ -667,6 +668,7 @@ mod tests {
             format!("posix:{}", self.0.display())
         }
 
+        /// Mounts the file system as another process.
         fn mount(&self) -> Dfs {
             Dfs::open(&self.url(), "fs", MountOptions::default()).unwrap()
         }

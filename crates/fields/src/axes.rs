@@ -73,6 +73,7 @@ impl Axes {
 }
 
 impl Axis {
+    /// The values in the order of their type.
     fn values(&self) -> impl Iterator<Item = &str> {
         self.sorted.iter().map(|(_, value)| &**value)
     }

@@ -131,6 +131,8 @@ mod tests {
         batch
     }
 
+    /// The directories that get a mark when a copy writes an inode of this mode under the akey, in extents with these
+    /// ends.
     fn marked(akey: &[u8], mode: u32, ends: &[u64]) -> Vec<ObjectId> {
         let oid = ObjectId::generate(16, 1, ObjectType::MultiHashed, ObjectClass::S1);
         let writes = Marks::Add.for_batch(oid, &batch(akey, mode, ends));

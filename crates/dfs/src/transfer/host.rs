@@ -180,7 +180,7 @@ impl Tree for Host {
         Ok(path)
     }
 
-    /// Opens a new file without a name, which [`Tree::finish`] names: no reader sees an incomplete one.
+    /// Begins a [`Draft`] of the file, so that readers do not see an incomplete one unless it must be written in place.
     fn create(&self, dir: &Arc<Path>, name: &[u8], meta: &Meta) -> Result<(Arc<Path>, HostFile)> {
         let path = within(dir, name);
         let begin =
@@ -195,11 +195,13 @@ impl Tree for Host {
         Ok((path, file))
     }
 
+    /// Writes all the bytes at `offset`.
     fn write(&self, file: &HostFile, offset: u64, data: &[u8]) -> Result<()> {
         let written = file.file().write_all_at(data, offset);
         written.map_err(|cause| Error::io(describe("writing", &file.path), &cause))
     }
 
+    /// Truncates the file, or extends it by a hole.
     fn set_len(&self, file: &HostFile, size: u64) -> Result<()> {
         let set = file.file().set_len(size);
         set.map_err(|cause| Error::io(describe("setting the length of", &file.path), &cause))
@@ -219,16 +221,18 @@ impl Tree for Host {
         }
     }
 
-    /// A file without a name is gone once it is closed.
+    /// A draft is gone once it is closed, unless it is written in place.
     fn abandon(&self, _dir: &Arc<Path>, _name: &[u8], _made: &Arc<Path>) -> Result<()> {
         Ok(())
     }
 
+    /// Removes a file or a symbolic link.
     fn remove(&self, dir: &Arc<Path>, name: &[u8]) -> Result<()> {
         let path = within(dir, name);
         fs::unlink(&*path).map_err(|cause| io_error("removing", &path, cause))
     }
 
+    /// Sets an extended attribute, not through a symbolic link.
     fn set_xattr(&self, node: &Arc<Path>, name: &[u8], value: &[u8]) -> Result<()> {
         let set = fs::lsetxattr(&**node, name, value, fs::XattrFlags::empty());
         set.map_err(|cause| io_error("setting an extended attribute of", node, cause))

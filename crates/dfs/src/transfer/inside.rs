@@ -63,6 +63,7 @@ impl Tree for Inside {
         link.read_link()
     }
 
+    /// Names and values of the extended attributes.
     fn xattrs(&self, node: &Node) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let value = |name: Vec<u8>| node.get_xattr(&name).map(|value| (name, value));
         node.list_xattrs()?.into_iter().map(value).collect()
@@ -136,6 +137,7 @@ impl Tree for Inside {
         dir.unlink(name)
     }
 
+    /// Sets an extended attribute, whether or not it exists.
     fn set_xattr(&self, node: &Node, name: &[u8], value: &[u8]) -> Result<()> {
         node.set_xattr(name, value, XattrMode::Any)
     }

@@ -167,6 +167,7 @@ impl<'a> Header<'a> {
         Some(Self { message, end, slots })
     }
 
+    /// The complete message.
     pub(super) fn message(&self) -> &'a [u8] {
         self.message
     }
@@ -208,6 +209,7 @@ impl<'a> Header<'a> {
     }
 }
 
+/// True if the octet of the edition is 1.
 fn is_first_edition(message: &[u8]) -> bool {
     message.get(7) == Some(&1)
 }

@@ -34,6 +34,7 @@ impl EcCodes {
 }
 
 impl Identify for EcCodes {
+    /// The MARS keys that ecCodes finds, without those that begin with `_`. `param` is a number if ecCodes knows it.
     fn identify(&self, message: &[u8]) -> Result<Key> {
         let field = self.0.field(message)?;
         let mut pairs = field.keys(SPACE)?;
@@ -68,6 +69,7 @@ pub const UNLABELLED: [(&str, &str); 4] =
 pub struct Labelled<I>(pub I);
 
 impl<I: Identify> Identify for Labelled<I> {
+    /// The key of the other [`Identify`], completed with default labels.
     fn identify(&self, message: &[u8]) -> Result<Key> {
         let mut key = self.0.identify(message)?;
         for (name, value) in UNLABELLED {
@@ -83,6 +85,7 @@ impl<I: Identify> Identify for Labelled<I> {
 mod tests {
     use super::*;
 
+    /// Returns this key for each message.
     struct Known(Key);
 
     impl Identify for Known {

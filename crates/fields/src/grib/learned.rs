@@ -47,6 +47,7 @@ impl<I: Identify> Learned<I> {
         self.teacher.identify(message)
     }
 
+    /// Locks the cache, which is valid even if a thread panicked while it held the lock.
     fn lock_cache(&self) -> MutexGuard<'_, IdentityCache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,6 +97,7 @@ impl<I: Identify> Learned<I> {
 }
 
 impl<I: Identify> Identify for Learned<I> {
+    /// The key by a learned rule, or the teacher's. The first messages of a kind teach its rule.
     fn identify(&self, message: &[u8]) -> Result<Key> {
         let Some(header) = Header::parse(message) else { return self.ask(message) };
         let found = self.lock_cache().find(&header);

@@ -89,6 +89,7 @@ impl<'a> Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<Cow<'a, [u8]>>;
 
+    /// The message itself if it has one field, else a message made of the next field: each data section ends one.
     fn next(&mut self) -> Option<Self::Item> {
         if std::mem::take(&mut self.whole) {
             return Some(Ok(Cow::Borrowed(self.message)));

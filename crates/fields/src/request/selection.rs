@@ -153,6 +153,7 @@ pub struct Position {
 }
 
 impl Selection {
+    /// A selection of the fields that have one of the wanted values of each name.
     pub(super) fn new(schema: &Schema, wanted: Vec<Wanted>) -> Self {
         Self { schema: schema.clone(), wanted, any: false }
     }

@@ -155,6 +155,7 @@ mod tests {
     struct Place(PathBuf);
 
     impl Place {
+        /// A new pool with an empty store.
         fn new(name: &str) -> (Self, FieldStore) {
             let name = format!("esker-fields-{name}-{}", std::process::id());
             let place = Self(std::env::temp_dir().join(name));
@@ -169,6 +170,7 @@ mod tests {
             Pool::connect(&url, OpenMode::ReadWrite).unwrap()
         }
 
+        /// The store as another process opens it.
         fn other(&self) -> FieldStore {
             FieldStore::open(&self.pool(), "fields", OpenMode::ReadWrite).unwrap()
         }
@@ -180,10 +182,12 @@ mod tests {
         }
     }
 
+    /// Archives a field without a flush.
     fn archive(writer: &mut FieldWriter, c: u32) {
         writer.archive(&Key::parse(&format!("a=1,b=1,c={c}")).unwrap(), b"field").unwrap();
     }
 
+    /// The bytes of all fields that a reader finds.
     fn fields(store: &FieldStore) -> Vec<Vec<u8>> {
         let found = store.find(&store.everything()).unwrap().fields;
         found.iter().map(|field| field.read().unwrap()).collect()

@@ -31,6 +31,7 @@ pub struct Lost {
 }
 
 impl Lost {
+    /// A field or database that is lost because of an error.
     fn new(key: Key, is_database: bool, why: &Error) -> Self {
         Self { key, is_database, why: why.message().to_owned() }
     }

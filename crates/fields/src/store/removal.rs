@@ -18,10 +18,12 @@ const REMOVED_MAX: usize = 64;
 struct Removal(Vec<u64>);
 
 impl Removal {
+    /// The key of the entry of this removal; `None` if it removes nothing.
     fn akey(&self) -> Option<[u8; 8]> {
         Some(self.0.first()?.to_be_bytes())
     }
 
+    /// The numbers as the entry stores them.
     fn encode(&self) -> Vec<u8> {
         self.0.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
