@@ -130,7 +130,8 @@ impl Salvage {
         &self.losses
     }
 
-    /// Passes all readable values to `receive`, target by target, sorted by container, object and keys.
+    /// Passes all readable values to `receive`, target by target, sorted by container, object and keys. `progress` gets
+    /// the numbers of index entries that were read and of all entries.
     ///
     /// # Errors
     /// Errors of `receive`; `Busy` if a process has changed the pool meanwhile.
@@ -192,6 +193,8 @@ impl Reader<'_> {
                 Finding::Doubtful(key, value) => self.doubtful(key, value)?,
                 Finding::Broken(key) => self.broken(key),
             };
+            // Entries that do not count are missing at the end, and then reported as losses. A broken one was reported
+            // already.
             found += u64::from(is_there);
             if is_there && found % STEP == 0 {
                 progress(STEP);
@@ -236,6 +239,7 @@ impl Reader<'_> {
         Ok(sealed)
     }
 
+    /// Reports an entry without a readable value as a loss. Returns true: the entry must not count as missing too.
     fn broken(&mut self, key: &[u8]) -> bool {
         self.report_loss(key, None, "its record in the index");
         true
@@ -279,14 +283,16 @@ impl Reader<'_> {
         }
     }
 
+    /// Reports a loss under a key: the records of `extent`, or all without an extent. `what` names what is lost of
+    /// them.
     fn report_loss(&mut self, key: &[u8], extent: Option<Extent>, what: &str) {
         let description = self.catalog.describe(key, extent);
         self.losses.note(1, || format!("target {}: {description}: {what}", self.shard.number()));
     }
 }
 
-/// Divides the content of a record into runs, each with its array records. Undamaged runs also have the range of their
-/// bytes in the buffer.
+/// Divides the content of a record into runs, each with its array records; `None` for a single value, which has no
+/// `start`. Undamaged runs also have the range of their bytes in the buffer.
 fn runs_of(
     start: Option<u64>,
     record: &Record<'_>,
@@ -303,7 +309,8 @@ fn runs_of(
     parts_of(record, damaged).into_iter().map(run).collect()
 }
 
-/// Divides the array records of a piece into runs; true for runs without `damaged` bytes.
+/// Divides the array records of a record into runs, which count from its first one. True for runs without `damaged`
+/// bytes.
 fn parts_of(record: &Record<'_>, damaged: &[Range<u64>]) -> Vec<(Extent, bool)> {
     let size = u64::from(record.record_size).max(1);
     let mut parts = Vec::new();
@@ -357,6 +364,7 @@ impl Losses {
             return;
         }
         if gaps.is_empty() {
+            // The messages add nothing to the count: all missing entries are added at the end.
             self.note(0, || format!("target {number}: entries of the index, at unknown positions"));
         }
         for gap in needed {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// A pool in a temporary directory, opened by this process.
 pub(crate) struct Scratch {
     folder: PathBuf,
     pool: Option<Pool>,

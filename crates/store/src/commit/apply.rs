@@ -198,6 +198,7 @@ impl<'t> Applier<'_, 't> {
         if cond.has(Cond::PUNCH) {
             self.must_exist(prefix, "key to punch")?;
         }
+        // A journal records the removal of the prefix, so it is as short for many keys as for one.
         self.change.announce_removal(prefix);
         loop {
             let batch = entries::take(self.change.txn(), prefix, prefix, PUNCH_BATCH)?;

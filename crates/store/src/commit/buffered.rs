@@ -37,8 +37,9 @@ struct BufferablePut<'w, 's> {
     piece: &'w Piece<'s>,
 }
 
-/// Kind of a put with one piece; `None` if the write buffer does not accept it. `is_free` means that it has no
-/// condition, `is_first` that its dkey must not exist yet.
+/// Kind of a put with one piece; `None` if the write buffer does not accept it. `cond` is the condition of the write,
+/// `update` that of its only akey. A put without a condition is free. A first put requires that its dkey does not
+/// exist.
 fn kind_of(is_kv: bool, cond: Cond, update: Cond, content: &Content<'_>) -> Option<Kind> {
     let is_free = cond == Cond::NONE && update == Cond::NONE;
     let is_first = cond == Cond::DKEY_INSERT && [Cond::NONE, Cond::AKEY_INSERT].contains(&update);
@@ -261,7 +262,7 @@ mod tests {
             keys.unwrap().iter().map(<[u8]>::to_vec).collect()
         }
 
-        /// Takes the write lock for another purpose.
+        /// Takes the write lock for another purpose, which `what` selects.
         fn disturb(&self, what: u64) {
             let target = self.target();
             match what % 5 {
@@ -273,7 +274,8 @@ mod tests {
             }
         }
 
-        /// Loses the write buffer, as a restart of the machine does.
+        /// Loses the write buffer, as a restart of the machine does. `seed` selects zeros, ones or random words in its
+        /// place.
         fn restart_machine(&self, seed: u64) {
             let mut random = Random::new(seed);
             let lost = [0, u64::MAX, random.draw()][seed as usize % 3];
@@ -686,7 +688,7 @@ mod tests {
         assert_eq!((pool.buffered(), pool.last_commit()), (3, commits));
     }
 
-    /// Such an extent changes records of the index or the buffer, so it is committed.
+    /// An overlapping extent changes records of the index or the buffer, so it is committed.
     #[test]
     fn overlapping_extent_is_not_buffered() {
         let pool = Pool::new();
@@ -918,8 +920,8 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(last), before);
     }
 
-    /// After a restart, extents follow the whole of the last one, though only its first bytes are live. Otherwise
-    /// compaction would not find them.
+    /// After a restart, new extents are appended behind the complete last one, though only its first bytes are live.
+    /// Otherwise compaction would not find them.
     #[test]
     fn extents_after_a_cut_one_are_found_after_a_restart() {
         let pool = Pool::with(Durability::Commit);
@@ -1121,6 +1123,7 @@ mod tests {
                 assert!(fetched.is_err() || len == 0 || bytes[..len] == value[..]);
             }
             let puts = target.lock_in_doubt().and_then(|lock| lock.buffered_puts());
+            // A flush does not verify the maximum number of puts, the unused words and the buckets.
             let in_use = (5..16).contains(&at) || (at == 4) || (16..PUTS_AT).contains(&at);
             assert!(puts.is_err() || in_use, "bit {bit:x} of word {at}");
             pool.words()[at].store(sound[at], Ordering::Relaxed);

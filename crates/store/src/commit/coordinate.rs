@@ -256,6 +256,7 @@ fn finish_dead(pool: &OpenPool, target: &Target, epoch: Epoch) -> Result<()> {
             other.end_doubt_at(epoch);
         }
     }
+    // A prepared commit keeps its target in doubt.
     if let Some(prepared) = prepared::on(targets, target.number())? {
         target.doubt_prepared(prepared.epoch);
         return Err(in_doubt_error(pool, target, &prepared));
@@ -347,7 +348,8 @@ fn delete_all(txn: &mut WriteTxn, prefix: &[u8]) -> Result<()> {
     }
 }
 
-/// On a read-only file system: fails if a decided commit has not been carried out on all targets.
+/// On a read-only file system: fails if a decided commit has not been carried out on all targets. The clock passes the
+/// last applied epochs, as in [`recover`].
 fn refuse_unfinished(targets: &[Arc<Target>]) -> Result<()> {
     for coordinator in targets {
         let view = coordinator.view_in_doubt(Scope::Committed)?;
@@ -458,7 +460,7 @@ mod tests {
         assert_eq!(last().sum::<u64>(), before.iter().sum::<u64>() + 2);
     }
 
-    /// This also holds if a process died between its two commits before.
+    /// The process of the earlier commit died between the commits of its two targets.
     #[test]
     fn single_target_commit_sees_complete_earlier_commits() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));

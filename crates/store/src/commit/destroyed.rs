@@ -112,6 +112,7 @@ fn remove_batch(
     Ok(batch.len() == entries_max)
 }
 
+/// Record in an entry of the data or the history table.
 fn record_of<'v>(table: Table, key: &[u8], value: &'v [u8]) -> Result<Record<'v>> {
     let record = match table {
         Table::History => split_history(value)?.1,

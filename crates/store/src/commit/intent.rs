@@ -14,7 +14,8 @@ const PUT: u8 = 1;
 const DELETE: u8 = 2;
 const DELETE_ALL: u8 = 3;
 
-/// Encodes edits by target, without those of the coordinator, which is the first target.
+/// Encodes the edits of a commit at `epoch`, with one journal per target. The first target is the coordinator, whose
+/// edits are left out.
 pub(super) fn encode(epoch: Epoch, targets: &[u32], journals: &[Vec<IndexEdit>]) -> Vec<u8> {
     let mut out = epoch.0.to_le_bytes().to_vec();
     for (target, steps) in targets.iter().zip(journals).skip(1) {
@@ -25,6 +26,7 @@ pub(super) fn encode(epoch: Epoch, targets: &[u32], journals: &[Vec<IndexEdit>])
     out
 }
 
+/// Appends an edit to `out`, as [`take_step`] decodes it.
 pub(super) fn encode_step(step: &IndexEdit, out: &mut Vec<u8>) {
     let (tag, key, value) = match step {
         IndexEdit::Put(key, value) => (PUT, key, Some(value)),

@@ -127,6 +127,7 @@ impl OpenPool {
             .iter()
             .map(|target| target.with_segments(|| stage::stage_part(target, container, writes)))
             .collect::<Result<Vec<_>>>()?;
+        // The data must be on the medium before a commit refers to it.
         for (target, _) in targets.iter().zip(&parts).filter(|(_, staged)| staged.has_data()) {
             target.sync_data()?;
         }

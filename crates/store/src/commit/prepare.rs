@@ -228,8 +228,8 @@ impl<'p> Preparing<'p> {
         }
     }
 
-    /// Number of pages that the commit will add to the first index, which also stores a decision and an intent. They
-    /// are put in the open transaction, which is aborted later.
+    /// Number of pages that the commit will add to the first index, which had `before` pages in use. That index also
+    /// stores a decision and an intent. Both are put in the open transaction, which is aborted later.
     fn growth(&self, txns: &mut [WriteTxn], prepared: &Prepared, before: u64) -> Result<u64> {
         let Some(first) = txns.first_mut() else { return Ok(0) };
         let numbers: Vec<u32> = prepared.targets().collect();

@@ -144,6 +144,7 @@ impl PreparedPart {
     }
 }
 
+/// Decodes a count, and then as many items by `take`.
 fn take_all<T>(rest: &mut &[u8], take: impl Fn(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
     let count = take_number(rest)?;
     (0..count).map(|_| take(rest)).collect()
@@ -178,7 +179,6 @@ pub(crate) fn all(targets: &[Arc<Target>]) -> Result<Vec<Prepared>> {
 /// The commit that is prepared on target `number`; `None` if there is none. Also reads the indexes of all lower
 /// targets, since a prepared commit is stored on the first of its targets.
 pub(super) fn on(targets: &[Arc<Target>], number: u32) -> Result<Option<Prepared>> {
-    // It is stored on its first target, whose number is not higher than this one.
     for target in targets.iter().take(number as usize + 1) {
         let found = in_index(target.view_in_doubt(Scope::Committed)?.committed())?;
         let mut on_target =

@@ -127,10 +127,12 @@ impl OpenPool {
         Ok(())
     }
 
+    /// True if this node coordinates the commit.
     pub(super) fn decides(&self, commit: Commit) -> bool {
         commit.coordinator == self.superblock.part.node
     }
 
+    /// The prepared commit with an id; `None` if no target of this pool stores one.
     pub(super) fn find_prepared(&self, id: CommitId) -> Result<Option<Prepared>> {
         let key = prepared_key(id);
         for target in &self.targets {
@@ -167,6 +169,7 @@ impl OpenPool {
                 with_room(&resolving.targets, || resolving.attempt(WriteTxn::commit))
             })
         };
+        // Freeing the space of destroyed containers may have failed while the targets were in doubt.
         crate::commit::destroyed::resume(self);
         resolved
     }
@@ -190,7 +193,8 @@ impl Resolving<'_> {
         }
     }
 
-    /// Body of [`OpenPool::resolve`], which runs with the coordination locks held.
+    /// Body of [`OpenPool::resolve`], which runs with the coordination locks held. `commit` commits one transaction;
+    /// tests let it fail.
     fn attempt(&self, commit: impl Fn(WriteTxn) -> Result<()>) -> Result<bool> {
         let key = prepared_key(self.found.commit.id);
         let txns = self.targets.iter().map(|target| target.begin_in_doubt());

@@ -33,6 +33,7 @@ impl OpenPool {
         })
     }
 
+    /// Fails with `Overflow` if the container has [`SNAPSHOTS_MAX`] snapshots already.
     pub(crate) fn refuse_more_snapshots(&self, container: &Container) -> Result<()> {
         if self.list_snapshots(container)?.len() < SNAPSHOTS_MAX {
             return Ok(());
@@ -51,6 +52,7 @@ impl OpenPool {
     /// # Errors
     /// `NotFound` if there is no snapshot at `epoch`.
     pub fn destroy_snapshot(&self, container: &Container, epoch: Epoch) -> Result<()> {
+        // Space whose freeing has failed before is freed first.
         crate::commit::destroyed::resume(self);
         let targets: Vec<&Target> = self.targets.iter().map(AsRef::as_ref).collect();
         let remove = |changes: &mut [Change<'_>]| {
@@ -64,6 +66,7 @@ impl OpenPool {
             if existed { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, message())) }
         };
         retry_after_page_reuse(&targets, || coordinated(self, &targets, &[], remove))?;
+        // The snapshot is destroyed even if the purge fails. Then the purge is repeated later.
         crate::commit::destroyed::retry_later(self, self.purge_history(container.id()));
         Ok(())
     }
@@ -88,6 +91,7 @@ fn purge(target: &Target, container: ContainerId) -> Result<()> {
         from = purged?;
     }
     target.change(|change| {
+        // The write lock is held, so no process creates a snapshot meanwhile.
         if !table::any(change.txn())? {
             target.shared().note_snapshots(false);
         }

@@ -264,7 +264,8 @@ impl<'t> Stager<'t, '_> {
         Ok(Content::Array { record_size: record_size as u32, pieces })
     }
 
-    /// Stages one piece: a short one is stored in the index later, others are appended to a segment now.
+    /// Stages one piece, the `len` bytes of `source` from byte `offset` on. A short one is stored in the index later,
+    /// others are appended to a segment now.
     fn piece(
         &mut self,
         key: &[u8],

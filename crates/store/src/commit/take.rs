@@ -13,7 +13,7 @@ use esker_types::info::ContainerId;
 use esker_types::ops::{Cond, Take, Taken, Write, WriteOp};
 use esker_types::{Epoch, Extent, Result};
 
-/// Most records of a dkey that one transaction takes. An entry of a directory has a few.
+/// Maximum number of records of a dkey that one transaction takes. An entry of a directory has a few.
 const RECORDS_MAX: usize = 64;
 
 /// Result of [`OpenPool::take`].
@@ -54,7 +54,7 @@ impl OpenPool {
     }
 }
 
-/// Content of a dkey so far.
+/// Content of a dkey, as collected so far.
 struct Content {
     bytes: Vec<u8>,
     extent: Extent,
@@ -62,8 +62,8 @@ struct Content {
     others: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Reads the dkey. It is `Unsuited` if it has more records than [`RECORDS_MAX`], or others than bytes and single values
-/// in the index. It is `Unexpected` if it does not have the bytes that the caller expects.
+/// Reads the dkey. The result is `Unsuited` if the dkey has more records than [`RECORDS_MAX`], or others than bytes and
+/// single values in the index. It is `Unexpected` if the dkey does not have the bytes that the caller expects.
 fn read(txn: &Txn, container: ContainerId, take: &Take<'_>) -> Result<TakeResult> {
     let prefix = Key::dkey(Table::Data, container, take.oid, take.dkey)?;
     let records = entries::take(txn, &prefix, &prefix, RECORDS_MAX + 1)?;
@@ -106,6 +106,7 @@ impl Content {
         self.bytes[to..to + from.len()].copy_from_slice(&data[from]);
     }
 
+    /// True if the dkey has an array, with the expected bytes at `take.at`.
     fn has_expected(&self, take: &Take<'_>) -> bool {
         let found = usize::try_from(take.at).ok().and_then(|at| self.bytes.get(at..));
         self.has_array && found.is_some_and(|found| found.starts_with(take.expected))
@@ -174,6 +175,7 @@ mod tests {
             self.pool.take(&self.container, 0, &Take { oid: oid(), ..take }).unwrap()
         }
 
+        /// Number of dkeys of the object.
         fn names(&self) -> usize {
             let (target, id) = (&self.pool.targets[0], self.container.id());
             let (limit, mut anchor) = (ListLimit::entries(9), Anchor::Start);

@@ -85,7 +85,7 @@ fn count(txn: &Txn) -> Result<u64> {
     Ok(count)
 }
 
-/// Stores a decision.
+/// Stores a decision and updates the number of decisions.
 pub(super) fn record(txn: &mut WriteTxn, id: CommitId, decision: Decision) -> Result<()> {
     let mut mark = Watermark::load(txn)?;
     let key = decision_key(id);
@@ -112,7 +112,8 @@ fn sweep(txn: &mut WriteTxn, ids: &[CommitId], clock: Epoch) -> Result<()> {
             continue;
         }
         mark.count = mark.count.saturating_sub(1);
-        // A later start was drawn by a client of protocol version 1, which no engine accepts any more.
+        // An id with a later start is a random one of an earlier release. It must not raise the watermark above the
+        // clock.
         if id.start() <= clock {
             mark.swept = mark.swept.max(Epoch(id.start().0.saturating_add(1)));
         }

@@ -46,6 +46,7 @@ pub(crate) struct Data {
     cached: LazyCachedMap,
     /// True if commits sync the file.
     is_synced: bool,
+    /// Bytes of all segments. The redo log follows them.
     bytes: u64,
     /// Read-only mapping for zero-copy views. The first view creates it.
     read_map: Mutex<Option<Arc<ReadMap>>>,
@@ -82,9 +83,9 @@ impl Data {
         Reader { map: self.map.as_ref().or_else(cached), file: &self.file }
     }
 
-    /// Writes the header in `scratch`, followed by the `part` of `source`. The checksums cover the bytes that were
-    /// stored. They do not cover the source, which another thread or process may change at any time. `has_hole` tells
-    /// whether a range of the file contains a segment of the index.
+    /// Writes the header in `scratch`, followed by the `part` of `source`, at `offset`. `sums` gets the checksums of
+    /// the chunks. They cover the bytes that were stored, not the source, which another thread or process may change at
+    /// any time. `has_hole` tells whether a range of the file contains a segment of the index, which must stay a hole.
     pub(crate) fn write(
         &self,
         has_hole: impl Fn(Range<u64>) -> bool,
@@ -323,6 +324,7 @@ impl Reader<'_> {
     pub(crate) fn read_summed(&self, offset: u64, bytes: &mut [u8]) -> Result<Option<u32>> {
         match self.map {
             Some(map) if Map::can_sum() => {
+                // A CRC-32C starts with all bits set and is inverted at the end.
                 let sum = map.read_summed(offset, bytes, !0).ok_or_else(out_of_bounds_error)?;
                 Ok(Some(!sum))
             }

@@ -28,7 +28,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// A batch of a write buffer on top of state `base`, behind a number of puts that take a number of words.
+    /// A batch of a write buffer on top of state `base`, behind a number of puts that take a number of words in the
+    /// buffer. Each entry of the log has one word more than its put.
     pub(crate) fn behind(base: u64, (puts, words): (u64, usize)) -> Self {
         let begin = (puts as usize + words) * size_of::<u64>();
         Self { base, begin, bytes: Vec::new() }
@@ -111,6 +112,8 @@ impl<'l> Log<'l> {
                 at += ALIGN;
                 continue;
             };
+            // A batch behind the gap shows that the missing entry was on the medium. All entries of a log have one
+            // base.
             found.is_damaged |= gap.is_some_and(|(gap, _)| entry.batch > gap);
             found.is_damaged |= found.entries.first().is_some_and(|first| first.base != entry.base);
             found.entries.push(entry);

@@ -441,7 +441,7 @@ mod tests {
             if let Some(table) = key.first_mut() {
                 *table = if round % 2 == 0 { Table::Data as u8 } else { Table::History as u8 };
             }
-            // Keys end with zeros and small bytes.
+            // An encoded key ends with zeros and a small byte, so small bytes make more of the keys valid.
             key.iter_mut().skip(OBJECT_END).for_each(|byte| *byte %= 4);
             let Ok(parts) = DataKey::parse(&key) else { continue };
             let left_out = LeftOut { dkey: &[], akey: &[1] };

@@ -44,7 +44,8 @@ impl<'k> LeftOut<'k> {
         }
     }
 
-    /// Decodes it from the start of `bytes`; also returns the bytes that follow it.
+    /// Decodes omitted bytes from the start of `bytes`; also returns the bytes that follow. `None` if `bytes` is too
+    /// short.
     pub(crate) fn split(bytes: &'k [u8]) -> Option<(Self, &'k [u8])> {
         let part = |bytes: &'k [u8]| {
             let (len, rest) = bytes.split_first_chunk()?;
@@ -79,6 +80,8 @@ pub(crate) fn left_out(kind: KeyKind, key: &[u8], room: usize) -> &[u8] {
     }
 }
 
+/// True if the index key contains the complete key: all integers, and bytes that fit into `room`. The bytes of a short
+/// key need not be counted for that.
 #[inline]
 fn is_whole(kind: KeyKind, key: &[u8], room: usize) -> bool {
     let most = 2 * key.len() + END.len();
@@ -86,10 +89,12 @@ fn is_whole(kind: KeyKind, key: &[u8], room: usize) -> bool {
         || key.len() <= KEY_WHOLE_MAX && (most <= room || escaped(key) + END.len() <= room)
 }
 
+/// Length of a byte in an encoded key, where a zero byte is escaped.
 fn escaped_byte(byte: u8) -> usize {
     if byte == 0 { 2 } else { 1 }
 }
 
+/// Length of an encoded key without its end.
 fn escaped(key: &[u8]) -> usize {
     key.iter().map(|byte| escaped_byte(*byte)).sum()
 }

@@ -113,6 +113,7 @@ impl<'r> Record<'r> {
         Self::parse(record).ok_or_else(damaged_error)
     }
 
+    /// Parses a record without its checksum; `None` if it is too short or inconsistent.
     fn parse(bytes: &'r [u8]) -> Option<Self> {
         let (flags, rest) = bytes.split_first()?;
         let (epoch, rest) = rest.split_first_chunk()?;
@@ -157,7 +158,7 @@ impl<'r> Record<'r> {
         }
     }
 
-    /// The part `part` of this record, whose first array record is `start`.
+    /// The array records `part` of this record. `start` is the index of the first array record of this one.
     pub(crate) fn cut(&self, start: u64, part: Extent) -> Self {
         let size = u64::from(self.record_size);
         let (skip, len) = ((part.start - start) * size, part.count * size);
@@ -373,7 +374,7 @@ mod tests {
         for _ in 0..esker_testing::rounds(20_000) {
             let mut bytes = random.bytes(120);
             let _ = Record::decode(b"key", &bytes);
-            // A random record with a valid checksum. Its count and sizes may be consistent.
+            // Valid flags, small sizes and a valid checksum, so that some of the random records are consistent.
             if let Some(byte) = bytes.first_mut() {
                 *byte &= 0x23;
             }

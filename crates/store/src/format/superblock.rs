@@ -158,7 +158,7 @@ impl Superblock {
         self.index_bytes + u64::from(self.blocks) * self.block_bytes
     }
 
-    /// Bytes that are initially allocated for the index of each target.
+    /// Bytes that are initially allocated for the index of each target: its own ones and the first page of each block.
     pub(crate) fn index_reserved_bytes(&self) -> u64 {
         self.index_bytes + u64::from(self.blocks) * PAGE as u64
     }
@@ -199,6 +199,8 @@ impl Superblock {
         Ok(superblock)
     }
 
+    /// Parses the text of a superblock. `Incompatible` for another format version, `Corrupt` for invalid or missing
+    /// lines.
     fn parse(text: &str) -> Result<Self> {
         let fields = Fields(text);
         let version: u32 = fields.number("format")?;
@@ -289,6 +291,7 @@ impl Superblock {
     }
 }
 
+/// Lines `name = value` of a superblock.
 struct Fields<'t>(&'t str);
 
 fn invalid_field(name: &str) -> Error {
@@ -369,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn pools_of_previous_version_have_fixed_shares() {
+    fn pools_of_first_version_have_fixed_sizes_and_no_long_keys() {
         let old = "format = 1\nuuid = 07070707-0707-0707-0707-070707070707\nlabel = tank\ntargets = 2\n\
                    index_bytes = 16777216\nsegment_bytes = 1048576\nsegments = 64\nmedium = block\n\
                    durability = commit\nindex = mapped\naccess = private\n";

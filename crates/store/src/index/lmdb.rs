@@ -149,6 +149,7 @@ impl Index {
         })
     }
 
+    /// Opens the files of the environment in a directory, then its database.
     fn start(&mut self, folder: &Folder, permissions: u32) -> Result<()> {
         let path = CString::new(folder.handle().as_os_str().as_bytes())
             .map_err(|_| Error::new(ErrorKind::BadPath, "a path with a zero byte"))?;
@@ -161,8 +162,9 @@ impl Index {
 
     /// Opens the database, which needs a reader slot. If dead processes hold all slots, their slots are freed first.
     ///
-    /// The lock of the process on its pid may be held by a child for a moment. If a program forks and then executes
-    /// another one, the child shares the lock of the old program until it closes the inherited descriptors.
+    /// Opening fails with `EAGAIN` while a child has the lock of this process on its pid, so it is repeated. If a
+    /// program forks and then executes another one, the child shares the lock of the old program until it closes the
+    /// inherited descriptors.
     fn open_database(&mut self) -> Result<()> {
         let mut code = self.try_open_database();
         if code == lmdb::MDB_READERS_FULL {
@@ -178,7 +180,7 @@ impl Index {
         self.check(code, "opening")
     }
 
-    /// Returns an error code of LMDB, or 0.
+    /// Opens the database in a transaction of its own. Returns an error code of LMDB, or 0.
     fn try_open_database(&mut self) -> c_int {
         let mut txn = null_mut();
         // SAFETY: `env` is open; `txn` receives the transaction. The dbi of the unnamed database is a
@@ -313,7 +315,7 @@ impl Index {
         Ok(oldest)
     }
 
-    /// Number of reader slots in use, over all processes.
+    /// Number of reader slots up to the last one that was ever in use, over all processes. LMDB does not reduce it while a process has the index open.
     pub(crate) fn readers(&self) -> Result<u32> {
         Ok(self.info()?.me_numreaders)
     }
@@ -359,6 +361,7 @@ unsafe extern "C" fn note_reader(line: *const c_char, oldest: *mut c_void) -> c_
     0
 }
 
+/// Flags of LMDB for a mode.
 fn flags_of(mode: Mode) -> u32 {
     match mode {
         Mode::Mapped => lmdb::MDB_WRITEMAP | lmdb::MDB_NOSYNC,
@@ -368,6 +371,7 @@ fn flags_of(mode: Mode) -> u32 {
     }
 }
 
+/// Creates an environment for a file of `bytes` bytes. It is not open yet.
 fn create(bytes: u64) -> Result<*mut lmdb::MDB_env> {
     let mut env = null_mut();
     // SAFETY: `env` receives a fresh environment, which is configured before it is opened.
@@ -386,6 +390,7 @@ fn create(bytes: u64) -> Result<*mut lmdb::MDB_env> {
     }
 }
 
+/// Error for a code of LMDB or of the operating system, with a remedy. `doing` names the operation, such as "reading".
 #[cold]
 fn error_of(code: c_int, doing: &str, path: &Path) -> Error {
     let place = path.display();

@@ -160,6 +160,7 @@ impl Folder {
         let mut options = File::options();
         options.read(true).write(true).create_new(true).mode(mode);
         let file = options.open(self.handle().join(name)).and_then(|file| {
+            // The umask of the process may have removed permissions.
             file.set_permissions(Permissions::from_mode(mode))?;
             Ok(file)
         });

@@ -148,6 +148,7 @@ impl Pool {
     }
 }
 
+/// Number of the group with a name or a number.
 fn resolve_group(name: &str) -> Result<u32> {
     let known = sys::group_id(name)
         .map_err(|error| Error::io(format_args!("looking up group `{name}`"), &error))?;
@@ -257,10 +258,12 @@ fn allocation_error(path: &Path, error: &std::io::Error) -> Error {
     Error::io(format_args!("allocating {}", path.display()), error)
 }
 
+/// A pool that is being created.
 struct Builder<'b> {
     path: &'b Path,
     superblock: &'b Superblock,
     group: Option<u32>,
+    /// Extra time that huge pages may take.
     limit: TimeLimit,
 }
 
@@ -278,6 +281,8 @@ impl Builder<'_> {
         self.try_begin(parent)
     }
 
+    /// One attempt of [`Builder::begin`]. Fails with `NotFound` if another process removed the directory before it was
+    /// locked.
     fn try_begin(&self, parent: &Path) -> Result<(File, PrivateFile)> {
         let coming = esker_os::directory::coming(parent)?;
         let permissions = self.superblock.directory_permissions();
@@ -430,6 +435,7 @@ impl Builder<'_> {
         let mut options = File::options();
         options.read(true).write(true).create_new(true).mode(mode);
         let file = options.open(path).map_err(failed)?;
+        // The umask of the process may have removed permissions.
         file.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
         Ok(file)
     }
@@ -528,9 +534,10 @@ fn version_of(spec: &PoolSpec, durability: Durability) -> Result<u32> {
 /// Segment size in bytes: as specified, or chosen by the size of the pool.
 fn segment_bytes(spec: &PoolSpec, data_bytes: u64) -> Result<u64> {
     let bytes = spec.segment_bytes.unwrap_or_else(|| {
+        // The preferred size gives about 64 segments. In a small pool, segments are shorter, so that there are enough.
         let wanted = (data_bytes / 64).clamp(SEGMENT_BYTES_WANTED, SEGMENT_BYTES_MAX);
         let few = (data_bytes / SEGMENTS_WANTED).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-        // Both are sizes of data, to which the slack for headers is added below.
+        // These are sizes of data, to which the slack for headers is added below.
         let data = wanted.min(few - few / 128).max(SEGMENT_BYTES_MIN);
         with_slack(1 << data.ilog2())
     });
@@ -553,7 +560,7 @@ fn targets_of(spec: &PoolSpec) -> Result<u32> {
     Ok(targets)
 }
 
-/// Divides the space of the pool among targets, indexes and segments.
+/// Divides the space of the pool among targets, indexes and segments. `growing` says whether an index can grow later.
 pub(super) fn plan_layout(spec: &PoolSpec, medium: Medium, growing: bool) -> Result<Superblock> {
     if spec.huge_pages && medium != Medium::Memory {
         return Err(invalid(super::huge::IN_MEMORY.to_owned()));

@@ -34,6 +34,7 @@ impl Pool {
         }
         // A pool with a damaged control file is destroyed, too.
         let control = control_file(&folder, &superblock, Use::Write).ok().flatten();
+        // Processes that have the pool open are told only after the removal, since on error nothing may have changed.
         directory::remove(path, POOL)?;
         let declared = control.as_ref().map_or(Ok(()), control::declare_destroyed);
         declared.map_err(|error| io_error("telling the users of", path, &error))

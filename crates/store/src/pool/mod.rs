@@ -65,6 +65,7 @@ fn identity(path: &Path) -> Result<(u64, u64)> {
 /// Pools that this process has open, by device and inode of the directory. An index must not be opened twice.
 static OPEN: ForkLock<Registry> = ForkLock::new();
 
+/// Registers [`on_exit`] once, unless the program records its exit itself.
 static AT_EXIT: Once = Once::new();
 
 extern "C" fn on_exit() {
@@ -227,6 +228,7 @@ impl OpenPool {
         })
     }
 
+    /// Records in the control file that the indexes are sound, so that the next process need not verify them.
     fn record_clean(&self) {
         verified::end(&self.path, &self.superblock, &self.control, &self.stamped);
     }

@@ -144,6 +144,7 @@ fn clear_dead_state(target: &Target, slot: ProcessSlot) -> Result<()> {
     target.publish_commit_of(slot)
 }
 
+/// Rebuilds the shared atomics of all targets, and puts the targets of prepared commits in doubt again.
 fn rebuild_all(targets: &[Arc<Target>]) -> Result<()> {
     let prepared = crate::commit::all_prepared(targets)?;
     targets.iter().try_for_each(|target| rebuild(target, &prepared))?;

@@ -45,6 +45,7 @@ pub(super) fn end(pool: &Path, superblock: &Superblock, control: &Control, last:
     let replace =
         |mine| word.compare_exchange(mine, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     let before = last.load(Ordering::Relaxed);
+    // The word is changed only if this process set it.
     if replace(verifier_word(control.slot)) || before != 0 && replace(before) {
         last.store(next, Ordering::Relaxed);
     }

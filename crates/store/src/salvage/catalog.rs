@@ -10,11 +10,13 @@ use esker_types::info::{ContainerId, ContainerInfo};
 use esker_types::{Extent, KeyKind, Result};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+/// Containers and commits of a damaged pool, from all its indexes.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
     /// Containers by number; 0 is the pool.
     pub(super) containers: BTreeMap<u32, SalvagedContainer>,
     destroyed: BTreeSet<u32>,
+    /// UUIDs of containers by label.
     labels: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Containers from damaged pages.
     doubtful: Vec<(Vec<u8>, ContainerInfo)>,
@@ -81,6 +83,7 @@ impl Catalog {
                 scope(&mut self.containers, &|found| found.snapshots += 1)
             }
             Table::Prepared => self.prepared += 1,
+            // The key of a destroyed snapshot is longer.
             Table::Destroyed if rest.len() == 4 => self.destroyed.extend(number),
             // D: the intent of the last commit. A: the epoch of the last applied commit.
             Table::Intent if rest == b"D" => self.intents.extend(Intent::parse(value)),
@@ -92,14 +95,16 @@ impl Catalog {
         }
     }
 
-    /// Adds an entry of a damaged page. A container is accepted if its label, which is stored elsewhere, matches.
+    /// Notes a container in an entry of a damaged page, and ignores other entries. It is accepted later if its label,
+    /// which is stored elsewhere, refers to it.
     fn add_doubtful(&mut self, key: &[u8], value: &[u8]) {
         let info = Some(key).filter(|key| Table::of_key(key) == Some(Table::Container));
         let info = info.and_then(|key| parse_container(key, value));
         self.doubtful.extend(info.map(|info| (key.to_vec(), info)));
     }
 
-    /// Accepts containers of damaged pages whose label refers to them, and sorts the intents.
+    /// Accepts containers of damaged pages whose label refers to them. Sorts the intents by epoch, since later edits
+    /// replace earlier ones.
     fn resolve_doubtful(&mut self) {
         for (key, info) in std::mem::take(&mut self.doubtful) {
             let named = self.labels.get(info.label.as_bytes());
@@ -123,7 +128,7 @@ impl Catalog {
         let mut overlay = Overlay::default();
         shard.buffered().for_each(|put| overlay.put(put.key, put.record));
         let shard = shard.number();
-        // It is unknown which commits this target has carried out.
+        // If it is unknown which commits this target has carried out, none is added.
         let Some(done) = self.applied.get(&shard) else { return overlay };
         for intent in self.intents.iter().filter(|intent| intent.epoch.0 > *done) {
             let parts = intent.parts.iter().filter(|(number, _)| *number == shard);
@@ -132,7 +137,7 @@ impl Catalog {
         overlay
     }
 
-    /// True for a key of a destroyed container.
+    /// True for a key of a destroyed container. A container that is still listed is not destroyed.
     pub(super) fn is_destroyed(&self, key: &[u8]) -> bool {
         container_of(key)
             .is_some_and(|number| self.destroyed.contains(&number) && !self.is_known(number))
@@ -218,6 +223,7 @@ impl Overlay {
         self.entries.insert(key.to_vec(), Some(value.to_vec()));
     }
 
+    /// Adds an edit, which is later than all edits before.
     pub(super) fn add(&mut self, step: &IndexEdit) {
         match step {
             IndexEdit::Put(key, value) => self.put(key, value),

@@ -16,6 +16,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+/// Files of one target of a damaged pool, as far as they can be opened.
 pub(super) struct Shard {
     number: u32,
     index: Option<DamagedIndex>,
@@ -69,13 +70,14 @@ impl Shard {
         let Some(file) = &self.data else { return Ok(LeftInBuffer::default()) };
         let bytes = data::read_redo_log(file, u64::from(self.segments) * self.segment_bytes)?;
         let flushed = self.flushed()?;
+        // True if no byte of the data at a location is damaged.
         let is_stored = |_: &[u8], place: &Location<'_>| {
             self.load(place, u64::from(place.covered), &mut Vec::new()).is_empty()
         };
         left_in_log(&bytes, (flushed.as_deref(), last), is_stored)
     }
 
-    /// The entry of the index about the last write buffer that a commit includes.
+    /// The entry of the index about the last write buffer that a commit includes; `None` if there is none.
     fn flushed(&self) -> Result<Option<Vec<u8>>> {
         let (mut value, mut has_gap) = (None, false);
         let mut found = |finding: Finding<'_>| {
@@ -130,6 +132,7 @@ impl Shard {
         self.visit_wanted(is_wanted, found)
     }
 
+    /// Passes all entries and gaps of the index to `found`. Values on overflow pages are read only for `wanted` keys.
     fn visit_wanted(
         &self,
         wanted: fn(&[u8]) -> bool,
@@ -138,7 +141,7 @@ impl Shard {
         self.index.as_ref().map_or(Ok(()), |index| index.visit(wanted, found))
     }
 
-    /// Reads `len` bytes at a location; returns the damaged ranges.
+    /// Reads `len` bytes at a location; returns the damaged ranges among them, whose bytes are zero.
     pub(super) fn load(
         &self,
         place: &Location<'_>,
@@ -185,7 +188,7 @@ fn is_wanted(key: &[u8]) -> bool {
     !matches!(Table::of_key(key), Some(Table::Block | Table::ReservedPages))
 }
 
-/// Buffered puts. If the buffer is damaged, the puts that are left.
+/// Buffered puts. If the buffer is damaged, reports a loss and returns the puts that are left.
 fn puts_or_rest(left: Result<LeftInBuffer>, number: u32, losses: &mut Losses) -> Result<Puts> {
     let left = or_report_loss(left, number, losses)?.unwrap_or_default();
     if let Some(error) = left.damage {
@@ -194,7 +197,8 @@ fn puts_or_rest(left: Result<LeftInBuffer>, number: u32, losses: &mut Losses) ->
     Ok(left.puts)
 }
 
-/// Reports damage as a loss. Missing permissions, or files that were replaced, are errors and not damage.
+/// Reports an error of opening as a loss, and returns `None`. Missing permissions, or files that were replaced, are
+/// errors and not damage.
 fn or_report_loss<T>(opened: Result<T>, number: u32, losses: &mut Losses) -> Result<Option<T>> {
     match opened {
         Err(error) if error.kind() == ErrorKind::NoPermission => Err(error),

@@ -40,6 +40,7 @@ impl Extents<'_, '_> {
                     let joined = around.join(extent, record);
                     return self.put_joined(prefix, joined, record);
                 }
+                // The extent overlaps others, so the insertion is undone.
                 self.change.delete(&key)?;
             }
             Inserted::Existed(old) => {
@@ -281,6 +282,8 @@ impl<'t> Stored<'t> {
 }
 
 impl Joined {
+    /// Adds the `data` of the neighbour `from`. `removed` is the first record of an extent whose entry the joined one
+    /// replaces.
     fn take(&mut self, data: &[u8], removed: u64, from: &Stored<'_>) {
         self.data.extend_from_slice(data);
         self.others.push(removed);

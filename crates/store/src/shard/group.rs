@@ -155,6 +155,7 @@ pub(super) fn put(target: &Target, job: Job<'_, PutBatch>) -> Result<Epoch> {
     target.puts.commit_together(&PutTarget(target), false, job)
 }
 
+/// Commits one change in a transaction of its own. With `sync`, syncs the data that the change refers to first.
 fn commit_alone<C: CommitTarget>(
     target: &C,
     read_versions: &[ReadVersion],
@@ -229,6 +230,7 @@ impl<T> Group<T> {
         resolve_end(end, Ok(epoch), || commit_alone(target, &[], has_data, job))
     }
 
+    /// True if another thread may join the open batch.
     fn has_room(&self) -> bool {
         self.lock()
             .open
@@ -236,6 +238,7 @@ impl<T> Group<T> {
             .is_some_and(|batch| !batch.spoiled && batch.followers + 1 < GROUP_MAX)
     }
 
+    /// Publishes how a batch ended to the followers that wait for it.
     fn announce(&self, outcome: Outcome) {
         if outcome.takers > 0 {
             self.lock().outcomes.push(outcome);

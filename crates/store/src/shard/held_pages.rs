@@ -36,7 +36,8 @@ impl Target {
     /// True if a reader of an old state holds back the pages that the latest transactions before `txn` have freed.
     pub(crate) fn has_lagging_reader(&self, txn: &Txn) -> Result<bool> {
         let lags = |oldest: u64| oldest + LAG_MAX < txn.id();
-        // Slots of dead readers, which take longer to detect, hold back pages until they are cleared.
+        // The second call also clears the slots of dead readers. It takes longer, so it is made only if a reader seems
+        // to lag.
         Ok(lags(self.index.oldest_listed()?) && lags(self.index.oldest_reader()?))
     }
 

@@ -224,7 +224,7 @@ impl Target {
         SpaceAccount::read(index_space, &*self.index.read()?)
     }
 
-    /// Lets the index use one more block.
+    /// Lets the index use one more block; returns false if no block is idle or no space can be allocated for it.
     fn use_block(&self, index_space: &IndexSpace, urgent: bool) -> Result<bool> {
         let account = self.account(index_space)?;
         let Some(number) = account.idle.checked_sub(1) else { return Ok(false) };
@@ -255,7 +255,8 @@ impl Target {
         }
     }
 
-    /// Moves a free segment to the index: releases its space, and allocates the last of `idle` blocks.
+    /// Moves a free segment to the index: releases its space, and allocates the last of `idle` blocks. Returns false if
+    /// no segment can be spared, or if the index or the file system has no space for the move.
     fn move_segment_to_index(
         &self,
         index_space: &IndexSpace,
@@ -302,6 +303,7 @@ impl Target {
         Ok(true)
     }
 
+    /// Range of a segment in the data file.
     pub(crate) fn part_of(&self, segment: u32) -> Range<u64> {
         let begin = self.segment_offset(segment);
         begin..begin + self.segment_bytes()
@@ -318,6 +320,7 @@ impl Target {
             return Ok(false);
         }
         crash_point()?;
+        // The allocation is on the medium before the index forgets that it has the segment.
         self.sync_data()?;
         let done = self.change_space(|txn| txn.delete(&index_segment_key(segment)).map(drop))?;
         crash_point()?;
@@ -340,6 +343,7 @@ impl Target {
             return Ok(false);
         }
         let (txn, account) = (self.index.read()?, self.account(index_space)?);
+        // Idle blocks on credit are allocated, so their space is released.
         for number in account.idle.saturating_sub(account.credit)..account.idle {
             index_space.punch_block(&txn, number)?;
             crash_point()?;
@@ -348,7 +352,8 @@ impl Target {
         self.return_to_data(*segment)
     }
 
-    /// Frees segments whose process died before it recorded them, or after it removed the record.
+    /// Frees segments whose process died before it recorded them, or after it removed the record. Returns true if there
+    /// were any.
     fn free_unrecorded(&self, segments: &[u32]) -> bool {
         let atomics = self.shared();
         let unrecorded = (0..self.segment_count()).filter(|number| {
@@ -359,7 +364,8 @@ impl Target {
         !unrecorded.is_empty()
     }
 
-    /// Creates blocks from free pages of the index, if it has enough of them.
+    /// Creates blocks from free pages of the index. Returns false if it has too few free pages, or too few that are
+    /// adjacent.
     fn make_idle_blocks(
         &self,
         index_space: &IndexSpace,

@@ -96,7 +96,10 @@ impl Target {
         self.lock_in_doubt().map(WriteLock::retain_buffer)
     }
 
-    /// Commits the buffered puts, if there are any and the index has space for them.
+    /// Commits the buffered puts, if there are any, without freeing space for them.
+    ///
+    /// # Errors
+    /// `NoSpace` if the index has no space for the puts.
     pub(crate) fn flush_if_fits(&self) -> Result<()> {
         if !self.has_buffered_puts()? {
             return Ok(());

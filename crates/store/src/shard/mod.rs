@@ -134,6 +134,7 @@ fn slot_of(container: ContainerId, oid: ObjectId, dkey: Option<&[u8]>) -> u32 {
 }
 
 impl Target {
+    /// Opens the index and the data file of target `number`. `resolve` ends or waits for its doubt.
     pub(crate) fn open(
         pool: &Folder,
         superblock: &Superblock,

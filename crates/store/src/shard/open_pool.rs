@@ -117,7 +117,7 @@ impl OpenPool {
         })
     }
 
-    /// Number of reader slots in use on the target with the most, over all processes.
+    /// Number of reader slots that were ever in use at once, over all processes, on the target with the most.
     pub fn readers(&self) -> Result<u32> {
         let counts = self.targets.iter().map(|target| target.index.readers());
         counts.collect::<Result<Vec<_>>>().map(|counts| counts.into_iter().max().unwrap_or(0))

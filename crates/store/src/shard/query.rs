@@ -73,6 +73,7 @@ impl Search<'_> {
     fn over_dkeys(&self, object: &Key) -> Result<Option<KeyFound>> {
         let begin = self.after.as_ref().filter(|_| self.query.edge == Edge::Min);
         let mut next = self.outermost(object, begin)?;
+        // The last extent of an akey is often that of the last record of the object.
         if let Some(found) = next.as_ref().map(|last| self.last_extent(last)).transpose()?.flatten()
         {
             return Ok(Some(found));

@@ -177,7 +177,7 @@ impl Target {
     }
 
     /// Handles the common case without a cursor: a stored extent begins at the same record as the requested one, and is
-    /// at least as long.
+    /// at least as long. Returns false, without reading, in all other cases.
     fn fetch_whole(
         &self,
         from: &ReadView<'_>,

@@ -135,8 +135,8 @@ impl Target {
     }
 }
 
-/// Sets an end to `until` unless it is later. An end that is later than any lease may last is damaged. Changes ignore
-/// such an end, and so would ignore the lease.
+/// Sets an end to `until`, unless the stored end is later. A stored end that is later than any lease may last is
+/// damaged. Changes ignore such an end, and so would ignore the lease.
 fn extend_lease(end: &AtomicU64, until: u64) {
     let plausible = until..=until + LEASE + MARGIN;
     let _ = end.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {

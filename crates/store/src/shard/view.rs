@@ -120,6 +120,7 @@ impl Overlay {
         self.0.push((KeyBytes::from_slice(key), record));
     }
 
+    /// Copies the puts whose keys begin with `prefix`.
     fn under(puts: &Puts, prefix: &Key) -> Self {
         let inside = puts.iter().filter(|put| put.key.starts_with(prefix));
         let copy =

@@ -35,6 +35,7 @@ struct LastRecord {
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) segments: HashMap<u32, Used>,
+    /// Bytes of dead data, by segment.
     pub(crate) dead: HashMap<u32, u64>,
     pub(crate) last_epoch: Epoch,
     pub(crate) has_snapshots: bool,

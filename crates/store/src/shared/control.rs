@@ -32,8 +32,8 @@ use std::sync::{Arc, Mutex};
 /// Name of the control file in the directory of a pool.
 pub(crate) const NAME: &str = "control";
 
-/// Tells all processes that have the pool of this control file open that it was destroyed. A file that is shorter than
-/// its header was never in use.
+/// Marks the pool of a control file as destroyed, for all processes that have it open. A file that is shorter than its
+/// header was never in use, and is left alone.
 pub(crate) fn declare_destroyed(file: &File) -> io::Result<()> {
     let offset = 8 * DESTROYED as u64;
     match file.metadata()?.len() < 8 * HEADER_LEN as u64 {
@@ -43,7 +43,9 @@ pub(crate) fn declare_destroyed(file: &File) -> io::Result<()> {
 }
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ESKRCTL1");
+/// Number of atomics of the header, and of a page of 4 KiB.
 const HEADER_LEN: usize = 512;
+/// Number of atomics of a target before its conflict table.
 const TARGET_HEAD_LEN: usize = 8;
 /// Position of the turn words, one for each target. A turn word holds the process that may take the write lock.
 const TURNS: usize = 64;
@@ -51,14 +53,16 @@ const TURNS: usize = 64;
 const DESTROYED: usize = 3;
 /// Position of the slot + 1 of the engine that has leases for clients on other nodes; zero if there is none.
 const ENGINE: usize = 7;
-/// Position of the time until which such leases that were lost may be taken again, in microseconds of the machine's
-/// uptime.
+/// Position of the time until which clients may take the leases again that an engine has lost, in microseconds of the
+/// machine's uptime.
 const LEASES_LOST_UNTIL: usize = 8;
-/// Bit of that count which says that the pool itself was destroyed.
+/// Bit of the count of destroyed containers which says that the pool itself was destroyed.
 const POOL_DESTROYED: u64 = 1 << 63;
 /// Number of slots of a target's conflict table.
 pub(crate) const CONFLICT_SLOTS: usize = 4096;
+/// Number of atomics of a segment.
 pub(crate) const SEGMENT_LEN: usize = 4;
+/// Number of atomics of a process.
 const PROCESS_LEN: usize = 2;
 /// Value that means that no container has a snapshot.
 const NO_SNAPSHOTS: u64 = u64::from_le_bytes(*b"ESKRNONE");
@@ -176,7 +180,7 @@ impl<'c> SegmentAtomics<'c> {
     }
 }
 
-/// Number of atomics of a target that has `segments` segments.
+/// Number of atomics of a target that has `segments` segments, rounded up to whole pages.
 fn target_len(segments: usize) -> usize {
     (TARGET_HEAD_LEN + CONFLICT_SLOTS + segments * SEGMENT_LEN).next_multiple_of(HEADER_LEN)
 }
@@ -186,12 +190,13 @@ fn targets_end(targets: usize, segments: usize) -> usize {
     HEADER_LEN + targets * target_len(segments)
 }
 
-/// Number of atomics up to the end of the lease table of objects. The atomics of read leases follow.
+/// Number of atomics up to the end of the lease table of objects, of which the first `targets_end` precede the atomics
+/// of processes. The atomics of read leases follow.
 fn leases_end(targets_end: usize) -> usize {
     targets_end + PROCESSES_MAX * PROCESS_LEN + LEASE_TABLE_LEN
 }
 
-/// Number of atomics before the write buffers.
+/// Number of atomics before the write buffers, of which the first `targets_end` precede the atomics of processes.
 fn buffers_begin(targets_end: usize, targets: usize) -> usize {
     leases_end(targets_end) + targets * CONFLICT_SLOTS
 }
@@ -213,7 +218,8 @@ pub(crate) struct LeftInBuffer {
 }
 
 impl LeftInBuffer {
-    /// Puts in a write buffer on top of commit `last`.
+    /// Puts in a write buffer on top of the state of commit `last`, a transaction id. If the buffer is damaged,
+    /// recovers its undamaged puts.
     pub(crate) fn from_buffer(buffer: WriteBuffer<'_>, last: u64) -> Self {
         match buffer.left_after(last) {
             Ok(puts) => Self { puts, damage: None },
@@ -262,8 +268,8 @@ fn lengthen(file: &File, superblock: &Superblock, path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses to read while another process writes. A file system that is mounted read-only here may be mounted for
-/// writing elsewhere.
+/// Fails with `Busy` if a process has the pool open for writing: only such processes lock their slot. A file system
+/// that is mounted read-only here may be mounted for writing elsewhere.
 fn refuse_beside_writers(file: &File, path: &Path) -> Result<()> {
     match lock::any_held_by_other(file, PROCESS_BYTES)
         .map_err(io_error("reading the locks of", path))?
@@ -285,7 +291,8 @@ pub(crate) fn object_slot(container: ContainerId, oid: ObjectId) -> u32 {
     conflict_slot(container, oid, &[])
 }
 
-/// Slot for the existence of an object. A punch of the object changes it together with the slots of all its dkeys.
+/// Slot for the existence of an object, which differs from its [`object_slot`]. A punch of the object changes it
+/// together with the slots of all its dkeys.
 pub(crate) fn punch_slot(container: ContainerId, oid: ObjectId) -> u32 {
     conflict_slot(container, ObjectId { hi: !oid.hi, lo: !oid.lo }, &[])
 }
@@ -325,8 +332,10 @@ impl ProcessSlot {
 impl Control {
     /// Opens the control file in the directory of a pool and takes a process slot.
     ///
-    /// `Overflow` if [`PROCESSES_MAX`] processes have it open, `Busy` if these run in another PID namespace.
-    /// PID name space.
+    /// # Errors
+    /// `Overflow` if [`PROCESSES_MAX`] processes have the pool open. `Busy` if processes in another PID or time
+    /// namespace use it, another copy of this library in this process, or a writer of a pool that is read-only here.
+    /// `Corrupt` if the file is truncated.
     pub(crate) fn open(pool: &Folder, superblock: &Superblock) -> Result<Self> {
         let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
         let file = pool.file(NAME, pool.most(), superblock.file_permissions());
@@ -371,7 +380,7 @@ impl Control {
         Ok(control)
     }
 
-    /// Takes the first free slot. The search begins at a position of the process, so that few slots are tried.
+    /// Locks the first free slot. The search begins at a slot derived from the process id, so that few slots are tried.
     fn take_slot(&self) -> Result<ProcessSlot> {
         let first = std::process::id() as usize;
         for step in 0..PROCESSES_MAX {
@@ -405,9 +414,11 @@ impl Control {
             target.leases_pause().store(0, Ordering::Release);
         }
         self.shared[DESTROYED].store(0, Ordering::Release);
-        // The clock, of which `pass_epoch` then sets the last epoch that is stored.
+        // The clock. The caller sets it to the last epoch in the indexes afterwards.
         self.shared[4].store(0, Ordering::Release);
         leases::clear_all(self);
+        // If an engine had not ended its leases, its clients may still have them. Without a live owner, they count as
+        // lost.
         if self.engine().load(Ordering::Acquire) != 0 {
             self.engine().store(u64::from(ProcessSlot::NOBODY.0) + 1, Ordering::Release);
         }
@@ -454,7 +465,7 @@ impl Control {
         Ok(())
     }
 
-    /// Counts destroyed containers. Open handles compare it to notice a destruction.
+    /// Count of destroyed containers, with the bit [`POOL_DESTROYED`]. Open handles compare it to notice a destruction.
     pub(crate) fn destroyed_containers(&self) -> &AtomicU64 {
         &self.shared[DESTROYED]
     }
@@ -515,7 +526,7 @@ impl Control {
         TurnWord::new(Arc::clone(&self.shared), TURNS + number as usize, process)
     }
 
-    /// True if the process in a turn word is alive.
+    /// True if the process in a turn word, its slot + 1, is alive.
     pub(crate) fn is_turn_alive(&self, process: u64) -> bool {
         self.is_alive(ProcessSlot((process - 1) as u32))
     }

@@ -81,7 +81,8 @@ impl Leases {
         }
     }
 
-    /// Ends a lease. True if the object is to be unlinked on last close and this was the last lease.
+    /// Ends a lease. Returns true if the caller must remove the object: it was unlinked, and this was its last lease.
+    /// While leases of clients on other nodes are lost, the object remains.
     pub(crate) fn end(&self, control: &Control, id: Id) -> bool {
         let hash = hash_of(id);
         let mut shard = self.shard(hash);
@@ -95,7 +96,7 @@ impl Leases {
         bucket(control, hash).release(index) && !are_lost(control)
     }
 
-    /// Ends all leases of this process when it closes the pool.
+    /// Ends all leases of this process when it closes the pool. Unlinked objects are not removed.
     pub(crate) fn release_all(&self, control: &Control) {
         for shard in &self.0 {
             for (id, held) in shard.lock().unwrap_or_else(PoisonError::into_inner).drain() {
@@ -107,7 +108,7 @@ impl Leases {
 }
 
 /// Flags all leases on an object, so that the process that ends the last one removes it. Returns false if no process
-/// has a lease. True for every object while leases of clients on other nodes are lost.
+/// has a lease: then the caller removes it. True for every object while leases of clients on other nodes are lost.
 pub(crate) fn unlink_on_last_close(control: &Control, id: Id) -> bool {
     bucket(control, hash_of(id)).flag_all() || are_lost(control)
 }
@@ -121,8 +122,8 @@ pub(crate) fn begin_engine(control: &Control, grace_us: u64) {
     control.engine().store(u64::from(control.slot.0) + 1, Ordering::SeqCst);
 }
 
-/// Records that the leases of clients on other nodes have ended in order. Those that the engine before this one has lost
-/// stay lost if they may not have been taken again yet.
+/// Records that this engine has ended the leases of its clients on other nodes in order. If leases of the engine before
+/// it are still lost, the record of an engine stays, so that they remain lost.
 pub(crate) fn end_engine(control: &Control) {
     if !is_before(control.leases_lost_until()) {
         control.engine().store(0, Ordering::SeqCst);
@@ -182,7 +183,8 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
         &self.atomics[self.atomics.len() - 1]
     }
 
-    /// Stores a lease of this process. If the caller still finds the object after this, the object remains.
+    /// Stores a lease of this process; returns its index in the bucket, or `None` if it does not fit and is only
+    /// counted. If the caller still finds the object after this, the object remains.
     fn insert(&self) -> Option<usize> {
         let lease = u64::from(self.slot.0) << SLOT_SHIFT | self.tag;
         let index = self.entries().find(|&index| self.replace(index, 0, lease)).or_else(|| {
@@ -308,8 +310,8 @@ mod tests {
         ObjectId { hi: 3 << 56, lo }
     }
 
-    /// Objects whose leases are in the same bucket.
-    fn of_one_bucket() -> impl Iterator<Item = ObjectId> {
+    /// Ids of objects whose leases are in the same bucket.
+    fn oids_of_one_bucket() -> impl Iterator<Item = ObjectId> {
         let bucket = |oid| hash_of((CONTAINER, oid)) as usize % LEASE_BUCKETS;
         (0..).map(oid).filter(move |&oid| bucket(oid) == 5)
     }
@@ -331,7 +333,7 @@ mod tests {
     fn full_bucket_keeps_unlinked_objects() {
         let pool = pool();
         let state = pool.opened();
-        let oids: Vec<_> = of_one_bucket().take(BUCKET_LEN + 2).collect();
+        let oids: Vec<_> = oids_of_one_bucket().take(BUCKET_LEN + 2).collect();
         oids.iter().for_each(|&oid| state.lease(CONTAINER, oid));
         for &oid in &oids {
             assert!(state.unlink_on_last_close(CONTAINER, oid), "{oid} is held, or may be");
@@ -371,7 +373,7 @@ mod tests {
     #[test]
     fn overflowed_leases_are_cleared_when_pool_is_idle() {
         let mut pool = pool();
-        let oids: Vec<_> = of_one_bucket().take(2).collect();
+        let oids: Vec<_> = oids_of_one_bucket().take(2).collect();
         let state = pool.opened();
         bucket(&state.control, hash_of((CONTAINER, oids[0]))).counts().store(1, Ordering::SeqCst);
         state.control.overflowed_leases().store(1, Ordering::SeqCst);
@@ -388,7 +390,7 @@ mod tests {
         let dead = lease_of(&state, other_slot(&state), oid(1));
         assert!(!state.unlink_on_last_close(CONTAINER, oid(1)));
         assert_eq!(dead.load(Ordering::SeqCst), 0);
-        let oids: Vec<_> = of_one_bucket().take(BUCKET_LEN).collect();
+        let oids: Vec<_> = oids_of_one_bucket().take(BUCKET_LEN).collect();
         for &oid in &oids[1..] {
             lease_of(&state, other_slot(&state), oid);
         }
@@ -427,7 +429,7 @@ mod tests {
         assert_eq!(left.count(), 1, "only that of the other slot");
     }
 
-    /// The first release created control files without leases and logs.
+    /// The first release created control files without the atomics of processes and leases.
     #[test]
     fn control_file_of_first_release_is_extended() {
         let mut pool = Scratch::new(24 << 20, |spec| {
@@ -456,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn consecutive_ids_have_distinct_hashes() {
+    fn consecutive_ids_have_distinct_hashes_and_fill_buckets_evenly() {
         let hashes: std::collections::HashSet<u64> =
             (0..200_000).map(|lo| hash_of((CONTAINER, oid(lo)))).collect();
         assert_eq!(hashes.len(), 200_000);

@@ -18,7 +18,7 @@ impl Version {
         Self(transaction << BUFFER_BITS | buffered as u64)
     }
 
-    /// Version of a commit.
+    /// Version of the state right after commit `transaction`, without puts in the write buffer.
     pub(crate) fn committed(transaction: u64) -> Self {
         Self::new(transaction, 0)
     }
@@ -46,10 +46,10 @@ impl ReadVersion {
         token
     }
 
-    /// Parses the read tokens of a pool with `targets` targets.
+    /// Parses the read tokens of a pool with `targets` targets. A token of [`TOKEN_BYTES`] bytes stands for many reads.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a token of another pool or backend.
+    /// [`ErrorKind::Invalid`] for a token of another pool or backend. [`ErrorKind::Overflow`] for too many reads.
     pub fn parse_tokens(tokens: &ReadTokens, targets: u32) -> Result<Vec<Self>> {
         let mut all = Vec::new();
         let read = |token: &[u8]| match token.len() {
@@ -69,6 +69,7 @@ impl ReadVersion {
         Ok(all)
     }
 
+    /// Parses a token of one read. Fails if the pool does not have its target or slot.
     fn from_token(token: &[u8], targets: u32) -> Result<Self> {
         let read = || {
             let (target, rest) = token.split_first_chunk()?;
@@ -105,6 +106,7 @@ impl Slots {
         self.0.iter_mut().zip(other.0).for_each(|(word, more)| *word |= more);
     }
 
+    /// Slots of the set, in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
         let bits = |(number, word): (usize, &u64)| {
             let word = *word;

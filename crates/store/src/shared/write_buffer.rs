@@ -113,15 +113,17 @@ pub(crate) fn damaged_error() -> Error {
     )
 }
 
-/// Checksum of a value of 48 bits. The checksum of zero is zero.
+/// Checksum of a value of 48 bits. The checksum of zero is zero, so that an unused buffer is valid.
 fn check_of(value: u64) -> u64 {
     value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - CHECK_BITS)
 }
 
+/// Word of a value of 48 bits and its checksum.
 fn seal(value: u64) -> u64 {
     value << CHECK_BITS | check_of(value & (u64::MAX >> CHECK_BITS))
 }
 
+/// Value of a sealed word; fails with `Corrupt` if the checksum does not match.
 fn unseal(word: u64) -> Result<u64> {
     let value = word >> CHECK_BITS;
     if seal(value) == word { Ok(value) } else { Err(damaged_error()) }
@@ -158,6 +160,7 @@ impl<'c> WriteBuffer<'c> {
         &self.0[4]
     }
 
+    /// Word of the bucket of a name, where `hash` is the upper half of the hash of the name.
     fn bucket(self, hash: u64) -> &'c AtomicU64 {
         &self.0[HEAD_LEN + hash as usize % BUCKETS]
     }
@@ -200,8 +203,8 @@ impl<'c> WriteBuffer<'c> {
         Ok(PUTS + unseal(self.published().load(Ordering::Acquire))? as usize)
     }
 
-    /// A verified copy of all puts up to `end`, in order. The checksum also covers puts that are not visible to readers
-    /// yet.
+    /// A verified copy of all puts up to position `end`, in order. `from` is the first transaction of the buffer. The
+    /// checksum also covers puts that are not visible to readers yet.
     fn copy(self, from: u64, end: usize) -> Result<Puts> {
         let state = State::from_word(self.state().load(Ordering::Acquire));
         let words = self.0.get(PUTS..PUTS + state.len).ok_or_else(damaged_error)?;
@@ -215,10 +218,12 @@ impl<'c> WriteBuffer<'c> {
         if found == state { Ok(puts) } else { Err(damaged_error()) }
     }
 
+    /// A verified copy of the puts that are visible to readers.
     fn copy_published(self, from: u64) -> Result<Puts> {
         self.copy(from, self.end()?)
     }
 
+    /// The put at position `at`; `None` if the words there are not a put that ends at or before `end`.
     fn location(self, at: usize, end: usize) -> Option<PutLocation> {
         let lengths = self.0.get(at + 1)?.load(Ordering::Relaxed);
         PutLocation::parse(at, lengths).filter(|location| at >= PUTS && location.end() <= end)
@@ -239,6 +244,7 @@ impl<'c> WriteBuffer<'c> {
     /// Empties the buffer and moves it on top of the state `from`. Until the caller stores `until`, the buffer belongs to
     /// no state.
     fn begin(self, from: u64, count_max: u64) {
+        // Readers load `from` again at the end, so it is stored before puts are overwritten.
         self.from().store(seal(from), Ordering::Release);
         fence(Ordering::Release);
         self.state().store(State::empty(from).to_word(), Ordering::Release);
@@ -247,7 +253,7 @@ impl<'c> WriteBuffer<'c> {
     }
 
     /// Loads the puts that a redo log has on top of state `from`. `last` is the last commit of the index. No other
-    /// process uses the buffer. Nothing is appended behind these puts. If the log `is_damaged`, so is the buffer then.
+    /// process uses the buffer. If the log `is_damaged`, so is the buffer then.
     pub(crate) fn load<'p>(
         self,
         (from, last): (u64, u64),
@@ -255,6 +261,7 @@ impl<'c> WriteBuffer<'c> {
         is_damaged: bool,
     ) -> Result<()> {
         self.clear();
+        // The maximum number of puts is zero, so that nothing is appended behind the loaded ones.
         self.begin(from, 0);
         let locked = LockedBuffer { buffer: self, last, from, is_live: true };
         for put in puts {
@@ -264,6 +271,7 @@ impl<'c> WriteBuffer<'c> {
             }
         }
         locked.publish();
+        // Readers and writers fail on a word whose checksum does not match.
         if is_damaged {
             self.published().store(!seal(0), Ordering::Release);
         }
@@ -307,7 +315,8 @@ pub(crate) struct LockedBuffer<'c> {
 }
 
 impl<'c> LockedBuffer<'c> {
-    /// Repairs the buffer if a process died while it had the lock. `last` is the id of the last commit.
+    /// The buffer, for the owner of the write lock. Repairs it first if a process died while it had the lock. `last` is
+    /// the id of the last commit.
     ///
     /// # Errors
     /// `Corrupt` if the buffer is damaged.
@@ -323,7 +332,7 @@ impl<'c> LockedBuffer<'c> {
         Ok(locked)
     }
 
-    /// The buffer, if [`LockedBuffer::lock`] was called since the write lock was taken.
+    /// The buffer without a repair: [`LockedBuffer::lock`] was called since the write lock was taken.
     ///
     /// # Errors
     /// `Corrupt` if the buffer is damaged.
@@ -363,6 +372,8 @@ impl<'c> LockedBuffer<'c> {
         (self.buffer.published().load(Ordering::Relaxed) >> CHECK_BITS) as usize
     }
 
+    /// Makes a put the newest of its bucket. `hash_high` is the upper half of the hash of its name, which each put
+    /// stores.
     fn insert_in_bucket(&self, location: PutLocation, hash_high: u64) {
         // The bucket number is part of the hash that each put stores.
         let bucket = self.buffer.bucket(hash_high);
@@ -434,7 +445,7 @@ impl<'c> LockedBuffer<'c> {
         self.is_live
     }
 
-    /// True if the buffer has space for a put.
+    /// True if the buffer has space for a put, and the index has space to flush it later.
     pub(crate) fn has_room(&self, put: &Put<'_>) -> Result<bool> {
         let count_max = unseal(self.buffer.count_max().load(Ordering::Relaxed))?;
         Ok(self.fits(put) && self.state().count < count_max)
@@ -684,11 +695,12 @@ impl<'p> Put<'p> {
         }
     }
 
-    /// The put at the beginning of `bytes`, and its length there. `None` if there is none.
+    /// The put at the beginning of `bytes`, as [`Put::encode`] stores it, and its length in bytes. `None` if there is
+    /// none.
     pub(crate) fn decode(bytes: &'p [u8]) -> Option<(Self, usize)> {
         let lengths = u64::from_le_bytes(*bytes.first_chunk()?);
         let location = PutLocation::parse(0, lengths)?;
-        // The first word of a put in a buffer is not there.
+        // An encoded put lacks the first word of a put in a buffer, which links the puts of a bucket.
         let at = |word: usize| (word - 1) * 8;
         let key = bytes.get(at(location.key_at())..)?.get(..location.key_len)?;
         let record = bytes.get(at(location.record_at())..)?.get(..location.record_len)?;
@@ -696,6 +708,7 @@ impl<'p> Put<'p> {
         (len <= bytes.len()).then_some((Self { key, record, count: location.count }, len))
     }
 
+    /// Second word of a put: the number of array records, and the lengths of record and key in bytes.
     fn lengths(&self) -> u64 {
         let sizes = (self.record.len() as u64) << 16 | self.key.len() as u64;
         u64::from(self.count) << 32 | sizes
@@ -716,7 +729,8 @@ impl<'p> Put<'p> {
         PUT_HEAD_LEN + self.key.len().div_ceil(8) + self.record.len().div_ceil(8)
     }
 
-    /// The words to store. `before` is the position of the previous put in the same bucket.
+    /// The words to store. `hash_high` is the upper half of the hash of the name. `before` is the position of the
+    /// previous put in the same bucket, or zero.
     fn words(&self, hash_high: u64, before: usize) -> SmallVec<[[u8; 8]; 64]> {
         let head = [seal_chain(hash_high, before), self.lengths()];
         let mut words = SmallVec::from_slice(&head.map(u64::to_le_bytes));
@@ -732,6 +746,7 @@ fn seal_chain(hash_high: u64, before: usize) -> u64 {
     seal(hash_high << 16 | before as u64)
 }
 
+/// Position of the previous put of the bucket, from the first word of a put; zero if there is none.
 fn unseal_chain(word: u64) -> Result<usize> {
     unseal(word).map(|value| value as u16 as usize)
 }
@@ -747,6 +762,7 @@ fn newest(bucket: u64, from: u64) -> Result<Option<usize>> {
     Ok((value >> 16 == from & 0xffff_ffff && value != 0).then_some(value as u16 as usize))
 }
 
+/// Length of the name in a key: the key of an extent ends with the index of its first record.
 fn name_len(key_len: usize, count: u32) -> usize {
     key_len.saturating_sub(if count > 0 { START_LEN } else { 0 })
 }
@@ -1108,7 +1124,7 @@ mod models {
 
     /// Two writers and a reader.
     #[test]
-    fn writers_take_turns() {
+    fn acknowledged_put_is_visible_beside_two_writers() {
         loom::model(|| {
             let target = Target::new();
             let writers = [1, 2].map(|value| {

@@ -40,7 +40,7 @@ fn oid() -> ObjectId {
     ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1)
 }
 
-/// Prepares a value for each of `targets`.
+/// Prepares a value of `len` bytes `value` for each of `targets`.
 pub(in crate::commit) fn prepare(
     pool: &OpenPool,
     container: &Container,
@@ -73,6 +73,7 @@ fn read(pool: &OpenPool, container: &Container, target: u32, at: ReadAt<'_>) -> 
     Ok((size > 0).then_some(bytes[0]))
 }
 
+/// First byte of the latest value on each target.
 pub(in crate::commit) fn latest(pool: &OpenPool, container: &Container) -> [Option<u8>; 3] {
     [0, 1, 2].map(|target| read(pool, container, target, ReadAt::LATEST).unwrap())
 }

@@ -84,6 +84,7 @@ impl DamagedIndex {
         let mut walk = Walk::new(file, meta, &mut visitor);
         walk.tree(&meta.free, Keys::Numbers);
         let free_is_sound = walk.problems.is_empty();
+        // A damaged list may name pages that are in use, which would then seem to be used twice.
         if !free_is_sound {
             walk.reset_reached();
         }

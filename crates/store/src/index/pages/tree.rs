@@ -130,6 +130,7 @@ impl<'f> Walk<'f> {
         let place = PagePosition { level: 1, from: None, below: None };
         if !keys.depth_is_sound(tree) {
             let trouble = format!("a tree of depth {} is described wrongly", tree.depth);
+            // No page has the level `u16::MAX`, so the root does not count as a leaf.
             return self.lose(tree.root.unwrap_or(0), &place, u16::MAX, keys, trouble);
         }
         let mut met = TreeCounts::default();

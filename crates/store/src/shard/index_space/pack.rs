@@ -32,11 +32,13 @@ impl Target {
         Ok(!keys.is_empty() && self.index.wait_for_readers()?)
     }
 
-    /// Allocates all free pages and frees them again, so that LMDB lists them in order.
+    /// Allocates all free pages and frees them again, so that LMDB lists them in order. Returns false if the index has
+    /// no space for that.
     fn sort_free_pages(&self, index_space: &IndexSpace) -> Result<bool> {
         let free = self.index.read()?.free_pages()?.saturating_sub(GATHER_MARGIN).min(GATHERED_MAX);
         let numbers = index_space.blocks..index_space.blocks + free as u32;
         self.change_space(|txn| {
+            // A value of three quarters of a page takes a page of its own. Its number is not that of a block.
             numbers.clone().try_for_each(|n| txn.reserve(&block_key(n), PAGE / 4 * 3).map(drop))?;
             numbers.clone().try_for_each(|n| txn.delete(&block_key(n)).map(drop))
         })

@@ -267,10 +267,12 @@ struct SpaceWait {
     rounds: u32,
     rounds_still: u32,
     rounds_alone: u32,
+    /// Result of [`activity`] at the last wait.
     seen: u64,
 }
 
 impl SpaceWait {
+    /// A claim that has not waited yet.
     fn new(keeping: bool, kept: usize) -> Self {
         Self { keeping, kept, rounds: 0, rounds_still: 0, rounds_alone: 0, seen: 0 }
     }

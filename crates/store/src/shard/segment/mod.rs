@@ -72,10 +72,14 @@ impl ExtentLocation {
 
 /// An extent to append: its key, and a part of a source.
 pub(crate) struct Append<'a> {
+    /// Key of the extent, without the table byte.
     pub(crate) key: &'a [u8],
+    /// Number of array records.
     pub(crate) count: u64,
     pub(crate) source: Source<'a>,
+    /// First byte of the source to append.
     pub(crate) offset: u64,
+    /// Number of bytes to append.
     pub(crate) len: u32,
     pub(crate) checksum: Checksum,
 }

@@ -32,7 +32,8 @@ impl Control {
         self.file.get().and_then(|file| lock::ByteLock::take(file, byte)).map_err(lock_error)
     }
 
-    /// Takes the lock that lets one process at a time compact a target; returns `None` if another process has it.
+    /// Takes the lock that lets one process at a time move space between the data and the index of a target; returns
+    /// `None` if another process has it.
     pub(crate) fn try_moving(&self, target: u32) -> Result<Option<lock::ByteLock<'_>>> {
         self.take(BYTE_MOVING + u64::from(target))
     }
@@ -42,7 +43,8 @@ impl Control {
         &self.shared[6]
     }
 
-    /// Slot of any other process that has the pool open.
+    /// Slot of any other process that has the pool open. `None` if there is none, if the locks cannot be read, or if
+    /// this process cannot write.
     pub(crate) fn other_alive(&self) -> Option<ProcessSlot> {
         let held = || lock::first_held_by_other(self.file.get()?, PROCESS_BYTES);
         let byte = if self.read_only { None } else { held().ok().flatten() };
@@ -54,8 +56,8 @@ impl Control {
         &self.shared[5]
     }
 
-    /// Runs `work` if no process has `slot`, and prevents others from getting the slot meanwhile. Returns false if a
-    /// process has it, or if another process does such work for it.
+    /// Runs `work` and returns its result if no process has `slot`; prevents others from getting the slot meanwhile.
+    /// Returns false if a process has it, or if another process does such work for it.
     pub(crate) fn while_dead(
         &self,
         slot: ProcessSlot,
@@ -69,7 +71,8 @@ impl Control {
         Ok(held.is_some() && work())
     }
 
-    /// Runs `work` unless another process compacts the target. The caller excludes other threads of this process.
+    /// Runs `work`, or returns `None` if another process compacts the target. The caller excludes other threads of this
+    /// process.
     pub(crate) fn unless_compacting<T>(
         &self,
         target: u32,
@@ -97,7 +100,8 @@ impl Control {
         self.shared.as_ptr() as usize
     }
 
-    /// True if this process has mapped the control file at `address`.
+    /// True if this process has mapped the control file at `address`; false also if the kernel's list of mappings
+    /// cannot be read.
     pub(crate) fn is_mapped_at(&self, address: u64) -> bool {
         let mapped = self.file.get().and_then(|file| sys::is_mapped_at(file, address));
         mapped.unwrap_or(false)
@@ -144,6 +148,7 @@ impl Control {
 
     /// Runs `work` with the setup lock held, so that no other process sets up or repairs the pool.
     pub(crate) fn exclusively<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        // `while_locked` uses the descriptor unchecked.
         self.expect_file()?;
         self.while_locked(BYTE_SETUP, work)
     }
@@ -163,24 +168,28 @@ impl Control {
         self.while_locked(BYTE_TARGET + u64::from(target), work)
     }
 
+    /// Runs `work` while this process has the lock of `byte`, for which it waits. A process that cannot write takes no
+    /// lock. The caller has called [`Control::expect_file`].
     fn while_locked<T>(&self, byte: u64, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let held = (!self.read_only).then(|| lock::ByteLock::wait(self.file.get_unchecked(), byte));
         let _held = held.transpose().map_err(lock_error)?;
         work()
     }
 
-    /// True if any other process has the pool open.
+    /// True if any other process has the pool open, or if the locks cannot be read.
     pub(crate) fn others_alive(&self) -> bool {
         let held = || lock::any_held_by_other(self.file.get()?, PROCESS_BYTES);
         !self.read_only && held().unwrap_or(true)
     }
 
-    /// Takes or changes the lock of this process on the pool; returns false if locks of other processes conflict.
+    /// Takes, changes or, for `None`, drops the lock of this process on the pool; returns false if locks of other
+    /// processes conflict.
     pub(crate) fn use_pool(&self, mode: Option<OpenMode>) -> Result<bool> {
         self.lock(kind_of(mode), BYTE_POOL)
     }
 
-    /// Takes or changes the lock of this process on a container; returns false if locks of other processes conflict.
+    /// Takes, changes or, for `None`, drops the lock of this process on a container; returns false if locks of other
+    /// processes conflict.
     pub(crate) fn use_container(
         &self,
         container: ContainerId,
@@ -194,6 +203,7 @@ impl Control {
         self.is_locked_by_other(BYTE_CONTAINER + u64::from(container.0))
     }
 
+    /// True if another process has the lock of `byte`, or if the locks cannot be read.
     pub(super) fn is_locked_by_other(&self, byte: u64) -> bool {
         let held = || lock::held_by_other(self.file.get()?, byte);
         !self.read_only && held().unwrap_or(true)

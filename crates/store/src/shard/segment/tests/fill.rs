@@ -126,7 +126,7 @@ fn writes_succeed_while_live_data_leaves_space() {
 }
 
 #[test]
-fn removing_always_frees() {
+fn full_pool_is_refilled_after_removals() {
     for (mib, targets) in LAYOUTS {
         let pool = Scratch::new(mib << 20, |spec| spec.targets = Some(targets));
         let state = pool.opened();

@@ -41,7 +41,7 @@ fn values_in(target: &Target, segment: u32) -> Vec<u64> {
     places.filter(|&(_, place)| place == segment).map(|(number, _)| number).collect()
 }
 
-/// Opens a segment, with the space of its last values as if they had never been written.
+/// Removes the last `room` values of a segment, as if they had never been written, and gives the segment a state.
 fn open(pool: &Pool, container: &Container, segment: u32, room: usize, state: SegmentState) {
     let target = &*pool.targets[0];
     let values = values_in(target, segment);
