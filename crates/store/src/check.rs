@@ -307,7 +307,7 @@ fn name(target: &Target, key: &[u8]) -> String {
     format!("target {}, {}", target.number(), record::object_of(key))
 }
 
-/// Reports a record whose data has a wrong length, or is not within the segments.
+/// Describes a record whose data has a wrong length, or is not within the segments; `None` for a sound one.
 fn misplaced(target: &Target, _: &DataKey<'_>, record: &Record<'_>) -> Option<String> {
     let bytes = match record.body {
         Body::Inline(data) => {
@@ -324,8 +324,9 @@ fn misplaced(target: &Target, _: &DataKey<'_>, record: &Record<'_>) -> Option<St
     (!inside).then(|| "the data is outside the segments".to_owned())
 }
 
-/// Reports overlapping extents of one akey. `previous` is the akey and the end of the extent that was visited before.
-/// Records of the history, which have a time of creation, may overlap.
+/// Describes an extent that overlaps the one before it in the same akey; `None` if it does not. `previous` is the akey
+/// and the end of the extent that was visited before. Records of the history, which have a time of creation, may
+/// overlap.
 fn overlaps(
     previous: &mut Option<(Vec<u8>, u64)>,
     parts: &DataKey<'_>,
@@ -338,7 +339,7 @@ fn overlaps(
     clash.then(|| "extents overlap".to_owned())
 }
 
-/// Reports long keys whose hash does not match the index key.
+/// Describes long keys whose hash does not match the index key; `None` if it matches.
 fn wrong_key(parts: &DataKey<'_>, record: &Record<'_>) -> Option<String> {
     let keys = parts.dkey(record.left_out).and_then(|_| parts.akey(record.left_out));
     keys.is_err().then(|| "the rest of a long key does not match its hash".to_owned())
@@ -398,6 +399,7 @@ fn check_space(
     Ok(())
 }
 
+/// Scrubs a target in batches, each in a read transaction of its own. `total` is the number of bytes on all targets.
 fn scrub_target(
     target: &Target,
     total: u64,
@@ -417,7 +419,8 @@ fn scrub_target(
 /// long.
 const SCRUB_BATCH: u64 = 256;
 
-/// Reads the data of up to [`SCRUB_BATCH`] records from `position` on. Returns the position at which to continue.
+/// Reads the data of up to [`SCRUB_BATCH`] records from `position` on. Returns the position at which to continue;
+/// `None` after the last record.
 fn scrub_batch(
     target: &Target,
     view: &ReadView<'_>,
@@ -470,6 +473,7 @@ mod tests {
     use esker_types::{ObjectClass, ObjectId, ObjectType};
     use std::sync::atomic::Ordering;
 
+    /// A segment counts 1119 live bytes to which no record refers.
     #[test]
     fn lost_bytes_are_reported_and_recounted() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
@@ -510,6 +514,7 @@ mod tests {
         pool
     }
 
+    /// LMDB would initialize an empty file, as if nothing had been stored.
     #[test]
     fn truncated_index_is_refused_and_not_modified() {
         let pool = with_values();
@@ -529,6 +534,7 @@ mod tests {
         assert!(!file.exists());
     }
 
+    /// The index of one target is replaced by that of an empty pool.
     #[test]
     fn outdated_index_is_reported_as_unreferenced_live_bytes() {
         let empty = {

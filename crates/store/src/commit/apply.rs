@@ -110,6 +110,7 @@ impl<'t> Applier<'_, 't> {
         }
     }
 
+    /// Checks the conditions of an update: `cond` on the dkey, and those of `updates` on their akeys.
     fn check_conditions(
         &self,
         dkey: &Key,
@@ -147,6 +148,7 @@ impl<'t> Applier<'_, 't> {
         }
     }
 
+    /// Stores the new content of an akey, or removes ranges of its array.
     fn update(&mut self, oid: ObjectId, akey: &StagedAkey) -> Result<()> {
         match &akey.content {
             Content::Single(piece) => self.put_single(akey, piece),
@@ -179,6 +181,7 @@ impl<'t> Applier<'_, 't> {
         }
     }
 
+    /// Stores one piece of an array, with records of `record_size` bytes, as an extent.
     fn put_extent(
         &mut self,
         akey: &StagedAkey<'_>,
@@ -193,7 +196,7 @@ impl<'t> Applier<'_, 't> {
         Extents { change: &mut *self.change, container: self.container }
     }
 
-    /// Removes all records under a prefix.
+    /// Removes all records under a prefix. Fails if `cond` requires that there is one, and there is none.
     fn punch(&mut self, prefix: &Key, cond: Cond) -> Result<()> {
         if cond.has(Cond::PUNCH) {
             self.must_exist(prefix, "key to punch")?;

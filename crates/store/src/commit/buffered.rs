@@ -37,9 +37,9 @@ struct BufferablePut<'w, 's> {
     piece: &'w Piece<'s>,
 }
 
-/// Kind of a put with one piece; `None` if the write buffer does not accept it. `cond` is the condition of the write,
-/// `update` that of its only akey. A put without a condition is free. A first put requires that its dkey does not
-/// exist.
+/// Kind of a put with one piece into an object, a Key-Value or not; `None` if the write buffer does not accept it.
+/// `cond` is the condition of the write, `update` that of its only akey. A put without a condition is free. A first put
+/// requires that its dkey does not exist.
 fn kind_of(is_kv: bool, cond: Cond, update: Cond, content: &Content<'_>) -> Option<Kind> {
     let is_free = cond == Cond::NONE && update == Cond::NONE;
     let is_first = cond == Cond::DKEY_INSERT && [Cond::NONE, Cond::AKEY_INSERT].contains(&update);
@@ -160,6 +160,7 @@ mod tests {
             Self::with(Durability::Process)
         }
 
+        /// A pool of one target with a write buffer, and a container.
         fn with(durability: Durability) -> Self {
             let scratch = Scratch::new(24 << 20, |spec| {
                 (spec.targets, spec.write_buffer) = (Some(1), Some(true));
@@ -195,6 +196,7 @@ mod tests {
             self.pool.write(&self.container, 0, &[Write { oid: array(), op }], &[], None)
         }
 
+        /// Removes records of the array.
         fn clear(&self, extent: Extent) {
             let value = Value::PunchExtents(&[extent]);
             let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
@@ -218,6 +220,7 @@ mod tests {
             self.load_at(Extent::new(start, count), ReadAt::LATEST).0
         }
 
+        /// Puts a value under a dkey of the Key-Value object, in a transaction with these reads.
         fn put_if(&self, dkey: &[u8], value: &[u8], reads: &[ReadVersion]) -> Result<Epoch> {
             let value = Value::Single(Source::One(value));
             let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
@@ -228,6 +231,7 @@ mod tests {
             self.put_if(dkey, value, &[]).unwrap()
         }
 
+        /// Stores an array of one byte under a dkey of the Key-Value object.
         fn put_array(&self, dkey: &[u8]) -> Result<Epoch> {
             let extents = [Extent::new(0, 1)];
             let value = Value::Array { record_size: 1, extents: &extents, data: Source::One(b"x") };
@@ -235,6 +239,7 @@ mod tests {
             self.change(WriteOp::Update { dkey, cond: Cond::NONE, updates: &updates }, &[])
         }
 
+        /// Value under a dkey of the Key-Value object; empty if there is none.
         fn get_at(&self, dkey: &[u8], at: ReadAt<'_>) -> Vec<u8> {
             let mut bytes = [0; 4096];
             let mut fetches = [Fetch::single(b"a", Sink::One(&mut bytes))];
@@ -248,6 +253,7 @@ mod tests {
             self.get_at(dkey, ReadAt::LATEST)
         }
 
+        /// All dkeys of the Key-Value object.
         fn keys(&self) -> Vec<Vec<u8>> {
             let limit = ListLimit { entries: usize::MAX, bytes: usize::MAX };
             let (id, mut anchor) = (self.container.id(), Anchor::Start);
@@ -309,6 +315,7 @@ mod tests {
         }
     }
 
+    /// A put into the buffer makes no commit. A later flush commits it.
     #[test]
     fn put_is_visible_before_and_after_its_commit() {
         let pool = Pool::new();
@@ -350,6 +357,7 @@ mod tests {
             self.pool.write(&self.container, 0, &[Write { oid: array(), op }], &[], None)
         }
 
+        /// Creates the mark of the directory.
         fn mark(&self) {
             let value = Value::Single(Source::One(b""));
             let updates = [Update { akey: b"mark", value, cond: Cond::NONE }];
@@ -373,6 +381,7 @@ mod tests {
         }
     }
 
+    /// The mark of the directory must exist, and the name of the new entry must not.
     #[test]
     fn new_entry_of_marked_directory_is_buffered_once() {
         let pool = Pool::new();
@@ -413,6 +422,7 @@ mod tests {
         BOTH.into_iter().for_each(buffered_inserts_match);
     }
 
+    /// Compares inserts and removals of 40 names with a set of names.
     fn buffered_inserts_match(durability: Durability) {
         let (pool, mut random) = (Pool::with(durability), Random::new(35));
         pool.mark();
@@ -440,6 +450,7 @@ mod tests {
         assert!(most > 3, "{most} entries were buffered at most");
     }
 
+    /// A listing is a read. An entry that is only in the buffer changes it.
     #[test]
     fn transaction_that_read_a_directory_conflicts_with_buffered_entry() {
         let pool = Pool::new();
@@ -507,6 +518,7 @@ mod tests {
         BOTH.into_iter().for_each(buffered_puts_match);
     }
 
+    /// Compares puts, gets and removals of 50 keys with a map.
     fn buffered_puts_match(durability: Durability) {
         let (pool, mut random) = (Pool::with(durability), Random::new(31));
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
@@ -537,6 +549,7 @@ mod tests {
         assert!(most > 5, "{most} puts were buffered at most");
     }
 
+    /// Puts of 1000 bytes need a commit only when the buffer is full.
     #[test]
     fn put_into_full_buffer_commits_it() {
         let pool = Pool::new();
@@ -586,6 +599,7 @@ mod tests {
             ReadVersion::parse_tokens(&tokens, 1).unwrap()
         };
         let slot = touched_slots(id, oid(1), b"key")[2];
+        // A dkey of another object that has the same slot of the conflict table.
         let twin = (0..1 << 20_u32).map(u32::to_le_bytes);
         let twin =
             twin.into_iter().find(|dkey| touched_slots(id, oid(9), dkey)[2] == slot).unwrap();
@@ -635,6 +649,7 @@ mod tests {
         assert_eq!((pool.get(b"single"), pool.buffered()), (b"last".to_vec(), 0));
     }
 
+    /// The data of the long extent is in a segment, that of the short one in its record. No read makes a commit.
     #[test]
     fn extent_is_visible_before_and_after_its_commit() {
         let pool = Pool::new();
@@ -654,6 +669,7 @@ mod tests {
         assert_eq!(pool.load(10, 7), b"shorter");
     }
 
+    /// Views, fetches and conditions find buffered puts, and leave them in the buffer.
     #[test]
     fn readers_of_buffered_puts_commit_nothing() {
         let pool = Pool::new();
@@ -743,6 +759,7 @@ mod tests {
         BOTH.into_iter().for_each(buffered_extents_match);
     }
 
+    /// Compares writes, reads and removals of bytes of an array with a vector, in which dots are holes.
     fn buffered_extents_match(durability: Durability) {
         const LEN: u64 = 40_000;
         let (pool, mut random) = (Pool::with(durability), Random::new(33));
@@ -1030,6 +1047,7 @@ mod tests {
         copy
     }
 
+    /// The copy is in the state that a killed process leaves, with three buffered puts.
     #[test]
     fn buffered_puts_of_dead_process_are_opened_and_salvaged() {
         let pool = Pool::new();

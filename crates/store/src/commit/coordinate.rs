@@ -113,8 +113,8 @@ pub(crate) fn committed_alone(
     retry_after_leases(|| with_room(targets, &mut attempt))
 }
 
-/// Takes the write locks of the targets when none of them is in doubt. While the locks are held, no target can get into
-/// doubt.
+/// Takes and returns the write locks of the targets when none of them is in doubt. While the locks are held, no target
+/// can get into doubt.
 fn lock_outside_doubt<'t>(targets: &[&'t Target]) -> Result<Vec<WriteLock<'t>>> {
     loop {
         let locks = targets.iter().map(|target| target.lock_in_doubt());
@@ -150,8 +150,9 @@ enum Recorded {
     Many(Vec<Vec<IndexEdit>>),
 }
 
-/// Runs `work` in the open transactions, one for each target. Returns whether it has changed nothing, one target, or
-/// several. For several, the result has the edits of each target except the coordinator, which is the first one.
+/// Runs `work` in the open transactions, one for each target, at `epoch`. Returns whether it has changed nothing, one
+/// target, or several. For several, the result has the edits of each target except the coordinator, which is the first
+/// one.
 fn record(
     targets: &[&Target],
     txns: &mut [WriteTxn],
@@ -241,8 +242,9 @@ fn in_doubt_error(pool: &OpenPool, target: &Target, prepared: &Prepared) -> Erro
     Error::new(ErrorKind::InDoubt, message)
 }
 
-/// Carries out the decision of a dead process for `target`, if it made one. The next commit that `target` coordinates
-/// overwrites its intent, so the edits of all other targets are carried out first. Call without an open transaction.
+/// Carries out the decision of a dead process about its commit at `epoch`, if it made one, for `target`. The next
+/// commit that `target` coordinates overwrites its intent, so the edits of all other targets are carried out first.
+/// Call without an open transaction.
 fn finish_dead(pool: &OpenPool, target: &Target, epoch: Epoch) -> Result<()> {
     let targets = &pool.targets;
     for coordinator in targets {
@@ -336,6 +338,7 @@ pub(super) fn repeat(txn: &mut WriteTxn, edit: &IndexEdit) -> Result<()> {
 /// Number of keys removed per round.
 const DELETE_BATCH: usize = 1024;
 
+/// Removes all keys under a prefix, in batches, to bound the memory in use.
 fn delete_all(txn: &mut WriteTxn, prefix: &[u8]) -> Result<()> {
     loop {
         let batch = entries::take(txn, prefix, prefix, DELETE_BATCH)?;
@@ -389,6 +392,7 @@ mod tests {
         txns.remove(0).commit().unwrap();
     }
 
+    /// The process dies after the coordinator's commit, so target 1 does not have the value yet.
     #[test]
     fn salvage_includes_decided_commit() {
         let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));

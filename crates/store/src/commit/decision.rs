@@ -34,6 +34,7 @@ impl Decision {
         value
     }
 
+    /// Decodes the value under `key`. Fails with `Corrupt` if it does not match its checksum.
     pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Self> {
         let sound = value
             .split_first_chunk::<8>()

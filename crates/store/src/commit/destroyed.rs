@@ -95,7 +95,7 @@ pub(crate) fn free_container(pool: &OpenPool, container: ContainerId) -> Result<
         .change(|change| change.delete(&Key::container(Table::Destroyed, container)).map(|_| ()))
 }
 
-/// Removes one batch; returns true if there may be more entries.
+/// Removes up to `entries_max` entries; returns true if there may be more.
 fn remove_batch(
     change: &mut Change<'_>,
     table: Table,

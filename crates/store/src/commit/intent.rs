@@ -40,6 +40,7 @@ pub(super) fn encode_step(step: &IndexEdit, out: &mut Vec<u8>) {
     }
 }
 
+/// Decodes an intent. Fails with `Corrupt` if it is damaged.
 pub(super) fn decode(bytes: &[u8]) -> Result<Intent> {
     Intent::parse(bytes).ok_or_else(|| {
         Error::new(ErrorKind::Corrupt, "a transaction's intent is damaged: run `esker pool check`")
@@ -47,6 +48,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Intent> {
 }
 
 impl Intent {
+    /// Decodes an intent; `None` if it is damaged.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let (epoch, mut rest) = bytes.split_first_chunk()?;
         let mut parts = Vec::new();
@@ -60,7 +62,7 @@ impl Intent {
     }
 }
 
-/// Decodes an edit from the start of `rest`, and removes its bytes from there.
+/// Decodes an edit from the start of `rest`, and removes its bytes from there. `None` if there is no valid edit.
 pub(super) fn take_step(rest: &mut &[u8]) -> Option<IndexEdit> {
     let (&tag, tail) = rest.split_first()?;
     *rest = tail;
@@ -73,13 +75,15 @@ pub(super) fn take_step(rest: &mut &[u8]) -> Option<IndexEdit> {
     }
 }
 
+/// Decodes a number of four bytes from the start of `rest`, and removes its bytes from there. `None` if `rest` is too
+/// short.
 pub(super) fn take_number(rest: &mut &[u8]) -> Option<u32> {
     let (head, tail) = rest.split_first_chunk()?;
     *rest = tail;
     Some(u32::from_le_bytes(*head))
 }
 
-/// Takes bytes that are preceded by their number.
+/// Takes bytes that are preceded by their number; `None` if `rest` is too short.
 pub(super) fn take_bytes(rest: &mut &[u8]) -> Option<Vec<u8>> {
     let len = take_number(rest)?;
     let (head, tail) = rest.split_at_checked(len as usize)?;

@@ -156,8 +156,8 @@ impl OpenPool {
         Ok(repeated.unwrap_or(epoch))
     }
 
-    /// The epoch of a change that was applied before. All targets are queried: a later change of the same slot may have
-    /// gone to any of them, and then this change is refused.
+    /// The epoch of a change that was applied before; `None` for a change that was not, or that has no id. All targets
+    /// are queried: a later change of the same slot may have gone to any of them, and then this change is refused.
     fn find_applied(&self, id: Option<ChangeId>) -> Result<Option<Epoch>> {
         let Some(id) = id else { return Ok(None) };
         let mut done = None;

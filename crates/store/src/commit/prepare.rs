@@ -180,7 +180,8 @@ impl<'p> Preparing<'p> {
         })
     }
 
-    /// Body of [`Preparing::run`], which runs with the coordination locks held.
+    /// Body of [`Preparing::run`], which runs with the coordination locks held. First completes commits of dead
+    /// processes.
     fn attempt<'s>(&self, staged: &[Staged<'s>], work: Work<'_, 's>) -> Result<Epoch> {
         self.targets.iter().try_for_each(|target| finish(self.pool, target))?;
         let mut txns = begin_unchanged(&self.targets, self.read_versions)?;
@@ -194,7 +195,7 @@ impl<'p> Preparing<'p> {
         Ok(epoch)
     }
 
-    /// Runs the work in open transactions, which are aborted later; returns the recorded changes.
+    /// Runs the work in open transactions at `epoch`, which are aborted later; returns the recorded changes.
     fn record<'s>(
         &self,
         txns: &mut [WriteTxn],
@@ -241,7 +242,7 @@ impl<'p> Preparing<'p> {
     }
 
     /// Stores the prepared commit. Its targets are put in doubt before the transactions end in which its edits were
-    /// computed. So no other change can happen in between.
+    /// computed. So no other change can happen in between. `growth` is the result of [`Preparing::growth`].
     fn put_in_doubt(&self, txns: Vec<WriteTxn>, prepared: &Prepared, growth: u64) -> Result<()> {
         self.targets.iter().for_each(|target| target.doubt_prepared(prepared.epoch));
         drop(txns);
@@ -258,7 +259,8 @@ impl<'p> Preparing<'p> {
         combine_lease_results(parts.map(|(target, part)| target.expect_no_leases(&part.touched)))
     }
 
-    /// Stores the prepared commit on the first target, if the index has space to commit it later.
+    /// Stores the prepared commit on the first target, if the index has space for the `growth` pages that its commit
+    /// adds later.
     fn store(&self, prepared: &Prepared, growth: u64) -> Result<()> {
         let Some(first) = self.targets.first() else { return Ok(()) };
         let mut txn = first.begin_in_doubt()?;

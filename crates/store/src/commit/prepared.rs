@@ -82,6 +82,7 @@ impl Prepared {
         })
     }
 
+    /// Decodes an entry without its checksum; `None` if it is invalid.
     fn parse(key: &[u8], mut rest: &[u8]) -> Option<Self> {
         let id = CommitId(Uuid(key.get(1..)?.try_into().ok()?));
         let commit = Commit { id, coordinator: take_number(&mut rest)? };
@@ -134,7 +135,7 @@ impl PreparedPart {
         self.steps.iter().for_each(|step| encode_step(step, out));
     }
 
-    /// Decodes a part from the start of `rest`, and removes its bytes from there.
+    /// Decodes a part from the start of `rest`, and removes its bytes from there. `None` if there is no valid part.
     fn take(rest: &mut &[u8]) -> Option<Self> {
         let target = take_number(rest)?;
         let staged = take_all(rest, take_appended)?;
@@ -144,7 +145,7 @@ impl PreparedPart {
     }
 }
 
-/// Decodes a count, and then as many items by `take`.
+/// Decodes a count, and then as many items by `take`; `None` if one of them is invalid.
 fn take_all<T>(rest: &mut &[u8], take: impl Fn(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
     let count = take_number(rest)?;
     (0..count).map(|_| take(rest)).collect()
@@ -154,6 +155,7 @@ fn take_appended(rest: &mut &[u8]) -> Option<Appended> {
     Some(Appended { segment: take_number(rest)?, bytes: take_long(rest)?, end: take_long(rest)? })
 }
 
+/// Variant of [`take_number`] for a number of eight bytes.
 fn take_long(rest: &mut &[u8]) -> Option<u64> {
     let (head, tail) = rest.split_first_chunk()?;
     *rest = tail;

@@ -32,6 +32,7 @@ fn key_of(id: ChangeId) -> Key {
     count_key().push(&id.session.to_be_bytes()).push(&id.slot.to_be_bytes())
 }
 
+/// Value to store under `key`: sequence number and epoch of a change, and their checksum.
 fn value_of(key: &[u8], sequence: u64, epoch: Epoch) -> [u8; VALUE_LEN] {
     let mut value = [0; VALUE_LEN];
     let (numbers, checksum) = value.split_at_mut(16);
@@ -161,6 +162,7 @@ mod tests {
         find_early(target, id(slot, sequence)).unwrap()
     }
 
+    /// An earlier change of the slot is refused. The last one is also found after the pool was closed.
     #[test]
     fn last_change_of_each_slot_is_stored() {
         let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
@@ -180,6 +182,7 @@ mod tests {
         assert_eq!(found(&pool.opened().targets[0], 0, 3), epoch);
     }
 
+    /// Each byte of the entry is damaged in turn.
     #[test]
     fn a_damaged_entry_is_reported_and_repaired() {
         let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
@@ -202,6 +205,7 @@ mod tests {
         assert_eq!(check(false).problems.len(), 0);
     }
 
+    /// 500 slots make one change each, and at most 100 entries are stored.
     #[test]
     fn least_recently_used_slots_are_evicted() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
@@ -255,6 +259,8 @@ mod tests {
         Some(ChangeId { session, slot: 0, sequence: 1 })
     }
 
+    /// Each deletion comes from a new client, whose change id adds an entry to the full index. The reply cache is empty
+    /// at first, or almost full.
     #[test]
     fn new_clients_can_delete_from_full_index() {
         for known in [0, CHANGE_IDS_MAX as u64 - 10] {

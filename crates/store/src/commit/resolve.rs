@@ -193,8 +193,8 @@ impl Resolving<'_> {
         }
     }
 
-    /// Body of [`OpenPool::resolve`], which runs with the coordination locks held. `commit` commits one transaction;
-    /// tests let it fail.
+    /// Body of [`OpenPool::resolve`], with the same result, which runs with the coordination locks held. `commit`
+    /// commits one transaction; tests let it fail.
     fn attempt(&self, commit: impl Fn(WriteTxn) -> Result<()>) -> Result<bool> {
         let key = prepared_key(self.found.commit.id);
         let txns = self.targets.iter().map(|target| target.begin_in_doubt());

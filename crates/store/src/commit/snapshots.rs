@@ -99,7 +99,8 @@ fn purge(target: &Target, container: ContainerId) -> Result<()> {
     })
 }
 
-/// Purges one batch from `position` on; returns the position at which to continue.
+/// Purges up to `entries_max` entries from `position` on; returns the position at which to continue, or `None` at the
+/// end.
 fn purge_batch(
     change: &mut Change<'_>,
     container: ContainerId,
@@ -122,7 +123,7 @@ fn purge_batch(
     Ok(next)
 }
 
-/// History entries from `position` on, and the position after them if there are more.
+/// Up to `entries_max` history entries from `position` on, and the position after them if there are more.
 fn history_batch(
     txn: &Txn,
     prefix: &Key,

@@ -182,6 +182,7 @@ impl<'t> Stager<'t, '_> {
         Err(Error::new(ErrorKind::KeyTooBig, message).with_needed(KEY_WHOLE_MAX as u64))
     }
 
+    /// Stages the new content of an akey. `prefix` is the prefix of its keys.
     fn content(&mut self, prefix: &Key, update: &Update<'t>) -> Result<Content<'t>> {
         match update.value {
             Value::Single(source) => self.single(prefix, source),
@@ -196,6 +197,7 @@ impl<'t> Stager<'t, '_> {
         }
     }
 
+    /// Stages a single value, which is not divided into pieces.
     fn single(&mut self, prefix: &Key, source: Source<'t>) -> Result<Content<'t>> {
         let len = source.len();
         if len > SINGLE_VALUE_MAX.min(self.value_max()) {
@@ -290,6 +292,8 @@ impl<'t> Stager<'t, '_> {
     }
 }
 
+/// Fails with `Overflow` for more than `max` items in one operation. `what` names the items, `name` the constant of the
+/// limit.
 fn check_limit(number: usize, max: usize, what: &str, name: &str) -> Result<()> {
     if number > max {
         let message = format!("{number} {what} in one operation: the limit is {max} ({name})");

@@ -155,6 +155,7 @@ mod tests {
             Self { pool, container, _scratch: scratch }
         }
 
+        /// Writes a value to an akey of the dkey.
         fn write(&self, akey: &[u8], value: Value<'_>) {
             let updates = [Update { akey, value, cond: Cond::NONE }];
             let op = UpdateOp { dkey: TAKE.dkey, cond: Cond::NONE, updates: &updates };

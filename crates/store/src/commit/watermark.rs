@@ -79,6 +79,7 @@ pub(crate) fn is_sound_watermark(value: &[u8]) -> bool {
     Watermark::decode(value).is_ok()
 }
 
+/// Counts the decisions in an index.
 fn count(txn: &Txn) -> Result<u64> {
     let mut count = 0;
     entries::table(txn, Table::Decision, |_, _| count += 1)?;
@@ -104,7 +105,7 @@ pub(super) fn erase(txn: &mut WriteTxn, id: CommitId) -> Result<()> {
     Ok(())
 }
 
-/// Removes decisions that a node may still ask for, and raises the watermark above them.
+/// Removes decisions that a node may still ask for, and raises the watermark above them. `clock` is the present clock.
 fn sweep(txn: &mut WriteTxn, ids: &[CommitId], clock: Epoch) -> Result<()> {
     let mut mark = Watermark::load(txn)?;
     for id in ids {
@@ -121,7 +122,8 @@ fn sweep(txn: &mut WriteTxn, ids: &[CommitId], clock: Epoch) -> Result<()> {
     mark.store(txn)
 }
 
-/// Repairs the watermark after damaged entries were removed. Any decision may be missing then.
+/// Repairs the watermark after damaged entries were removed. Any decision about a commit before `clock` may be missing
+/// then.
 pub(crate) fn repair_watermark(txn: &mut WriteTxn, clock: Epoch) -> Result<()> {
     Watermark { swept: clock, count: count(txn)? }.store(txn)
 }
@@ -183,6 +185,7 @@ impl OpenPool {
         for target in &self.targets {
             all.append(&mut oldest(target.view_in_doubt(Scope::Committed)?.committed(), most)?);
         }
+        // An id begins with the start of its commit, so the oldest come first.
         all.sort_unstable_by_key(|decided| decided.id);
         all.truncate(most);
         let mark = self.watermark()?;

@@ -139,7 +139,8 @@ impl Data {
         Ok(())
     }
 
-    /// Writes `scratch`, followed by `len` bytes of a source, which are appended to `scratch`.
+    /// Writes `scratch` at `offset`, followed by `len` bytes of a source, from its byte `from` on, which are appended
+    /// to `scratch`.
     fn write_run(
         &self,
         map: Option<&Map>,
@@ -172,7 +173,7 @@ impl Data {
         Ok(Header::decode(&bytes))
     }
 
-    /// Populates the page table for pages that are about to be written.
+    /// Populates the page table for `len` bytes at `offset` that are about to be written.
     pub(crate) fn prepare(&self, offset: u64, len: usize) {
         if let Some(map) = &self.map {
             map.populate(offset, len);

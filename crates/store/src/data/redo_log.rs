@@ -205,6 +205,7 @@ mod tests {
         (log, ends)
     }
 
+    /// Number of entries that are found in a log, and true if the log is damaged.
     fn found(log: &[u8], bases: RangeInclusive<u64>) -> (usize, bool) {
         let (log, puts) = (Log::parse(log, &bases), Puts::new());
         let is_right = |(number, put): (usize, Put<'_>)| put == puts.get(number);

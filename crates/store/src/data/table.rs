@@ -56,14 +56,15 @@ impl<'c> Segments<'c> {
         free > RESERVE || (free == RESERVE && has_open())
     }
 
-    /// Takes an open segment without an owner, or a free segment.
+    /// Takes an open segment without an owner and with space for `need` bytes, or a free segment beyond the reserve.
+    /// Returns its number; `None` if there is none.
     pub(crate) fn search(&self, need: u64) -> Option<u32> {
         self.take_open(need, Self::take_unowned).or_else(|| self.take_free(RESERVE))
     }
 
-    /// Takes an open segment, unless the reserve is in use. Then open segments with space are left to compaction, since
-    /// otherwise no segment would ever become free. If the reserve comes into use meanwhile, the segment is released
-    /// again.
+    /// Takes an open segment by `take`, unless the reserve is in use. Then open segments with space are left to
+    /// compaction, since otherwise no segment would ever become free. If the reserve comes into use meanwhile, the
+    /// segment is released again, and the result is `None`.
     pub(crate) fn take_open(&self, need: u64, take: fn(&Self, u64) -> Option<u32>) -> Option<u32> {
         if !self.has_reserve() {
             return None;
@@ -92,7 +93,8 @@ impl<'c> Segments<'c> {
         })
     }
 
-    /// Takes an open segment from an owner that is not writing. This is the only way if no segment is free and each of
+    /// Takes an open segment with space for `need` bytes from an owner that is not writing, and makes it busy for this
+    /// process. Returns its number; `None` if there is none. This is the only way if no segment is free and each of
     /// many processes has one.
     pub(crate) fn steal(&self, need: u64) -> Option<u32> {
         self.numbers().find(|&number| {
@@ -156,6 +158,7 @@ pub(crate) enum SegmentState {
 const NOBODY: u32 = u32::MAX;
 
 impl SegmentState {
+    /// Encodes the state: its kind in the upper half of the word, its owner in the lower half.
     fn to_word(self) -> u64 {
         let (tag, owner) = match self {
             Self::Free => (0, NOBODY),
@@ -169,6 +172,7 @@ impl SegmentState {
         tag << 32 | u64::from(!owner)
     }
 
+    /// Decodes a word from [`SegmentState::to_word`]. A damaged word counts as a sealed segment.
     fn from_word(word: u64) -> Self {
         let owner = !(word as u32);
         let slot = ProcessSlot(owner);
@@ -193,7 +197,7 @@ impl SegmentState {
         }
     }
 
-    /// The process that owns the segment.
+    /// The process that owns the segment, if any.
     pub(crate) fn owner(self) -> Option<ProcessSlot> {
         match self {
             Self::Open(owner) => owner,
@@ -233,7 +237,7 @@ impl SegmentAtomics<'_> {
         self.stamp.store(0, Ordering::Release);
     }
 
-    /// Frees a segment that no other process can access.
+    /// Frees a segment that no other process can access. `stamp` counts the segments freed so far.
     pub(crate) fn make_free(&self, stamp: u64) {
         self.tail.store(0, Ordering::Release);
         self.published.store(0, Ordering::Release);
@@ -287,6 +291,7 @@ mod models {
             tail.store(tail.load(Ordering::Relaxed) + 10, Ordering::Release);
         }
 
+        /// Runs `work` in another thread.
         fn beside<T: 'static>(
             &self,
             work: impl FnOnce(&Self) -> T + 'static,

@@ -76,7 +76,7 @@ impl Table {
         Self::Destroyed,
     ];
 
-    /// The table of a key.
+    /// The table of a key; `None` if its first byte is not that of a table.
     pub(crate) fn of_key(key: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|table| Some(&(*table as u8)) == key.first())
     }
@@ -313,6 +313,7 @@ impl<'k> DataKey<'k> {
         Self::try_parse(whole).ok_or_else(damaged_error)
     }
 
+    /// Parses a key; `None` if it is damaged.
     fn try_parse(whole: &'k [u8]) -> Option<Self> {
         let oid = ObjectId::from_bytes(whole.get(CONTAINER_END..OBJECT_END)?.try_into().ok()?);
         let dkey_end = OBJECT_END + encoded_len(oid.dkey_kind(), &whole[OBJECT_END..])?;
@@ -341,12 +342,12 @@ impl<'k> DataKey<'k> {
         ContainerId(u32::from_be_bytes(bytes))
     }
 
-    /// Bytes of the dkey that the key contains, and true if these are all of them.
+    /// Bytes of the dkey that the key contains, and true if these are all of them; `None` if they are damaged.
     pub(crate) fn dkey_start(&self) -> Option<(Vec<u8>, bool)> {
         long_keys::start(self.oid.dkey_kind(), &self.whole[OBJECT_END..self.dkey_end])
     }
 
-    /// Bytes of the akey that the key contains, and true if these are all of them.
+    /// Bytes of the akey that the key contains, and true if these are all of them; `None` if they are damaged.
     pub(crate) fn akey_start(&self) -> Option<(Vec<u8>, bool)> {
         long_keys::start(self.oid.akey_kind(), &self.whole[self.dkey_end..self.akey_end])
     }
@@ -385,6 +386,7 @@ impl<'k> DataKey<'k> {
     }
 }
 
+/// Decodes a big-endian number from the start of `bytes`, and removes its bytes from there.
 fn take_u64(bytes: &mut &[u8]) -> Option<u64> {
     let (head, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
@@ -402,7 +404,7 @@ pub(crate) fn in_table(table: Table, key: &[u8]) -> Key {
     Key::table(table).push(key.get(TABLE_LEN..).unwrap_or_default())
 }
 
-/// Number of the segment in a key of [`Table::Segment`] or [`Table::IndexSegment`].
+/// Number of the segment in a key of [`Table::Segment`] or [`Table::IndexSegment`]; `None` if the key is damaged.
 pub(crate) fn segment_of(key: &[u8]) -> Option<u32> {
     let (_table, number) = key.split_first()?;
     number.try_into().ok().map(u32::from_be_bytes)
@@ -412,6 +414,7 @@ pub(crate) fn segment_of(key: &[u8]) -> Option<u32> {
 mod tests {
     use super::*;
 
+    /// Appends pieces to a key until it needs an allocation, and compares it with a vector.
     #[test]
     fn short_and_long_keys_are_built_alike() {
         let mut key = Key::table(Table::Data);
@@ -433,6 +436,7 @@ mod tests {
         assert!(*next > *end && *next > *plain && next.len() == plain.len());
     }
 
+    /// Damaged keys must not cause a panic.
     #[test]
     fn random_keys_are_parsed_or_refused() {
         let mut random = crate::tests::Random::new(3);

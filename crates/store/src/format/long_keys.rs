@@ -71,7 +71,7 @@ pub(crate) fn encode(
     }
 }
 
-/// The bytes of `key` that [`encode`] omits.
+/// The bytes of `key` that [`encode`] omits if the index key has `room` bytes for it.
 #[inline]
 pub(crate) fn left_out(kind: KeyKind, key: &[u8], room: usize) -> &[u8] {
     match is_whole(kind, key, room) {
@@ -99,7 +99,8 @@ fn escaped(key: &[u8]) -> usize {
     key.iter().map(|byte| escaped_byte(*byte)).sum()
 }
 
-/// Number of leading bytes of a cut key that the index key contains. It is less than the length of the key.
+/// Number of leading bytes of a cut key that the index key contains, in `room` bytes with the end. It is less than the
+/// length of the key.
 fn prefix_len(key: &[u8], room: usize) -> usize {
     let mut left = room.saturating_sub(END.len()).min(DKEY_ROOM - STUB_LEN);
     let fits = |byte: &&u8| {
@@ -147,7 +148,7 @@ pub(crate) fn decode(kind: KeyKind, encoded: &[u8], rest: &[u8]) -> Result<Vec<u
     key.ok_or_else(damaged_error)
 }
 
-/// The bytes of a key that its encoded form contains, and true if these are all of them.
+/// The bytes of a key that its encoded form contains, and true if these are all of them; `None` if it is damaged.
 pub(crate) fn start(kind: KeyKind, encoded: &[u8]) -> Option<(Vec<u8>, bool)> {
     match stub(kind, encoded) {
         None => decode_key(kind, encoded).map(|key| (key, true)),
@@ -194,6 +195,7 @@ mod tests {
         keys
     }
 
+    /// `room` is the number of bytes that an index key has left for the key.
     #[test]
     fn keys_round_trip_with_omitted_bytes() {
         for key in keys() {
@@ -217,6 +219,7 @@ mod tests {
         out
     }
 
+    /// Encodes each key as a dkey, with each key as the akey below it.
     #[test]
     fn short_keys_stay_complete_and_every_pair_fits() {
         for dkey in keys() {

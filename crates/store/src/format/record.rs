@@ -172,7 +172,8 @@ impl<'r> Record<'r> {
         Self { count: part.count, body, ..*self }
     }
 
-    /// Number of the segment that the record refers to, and number of bytes that it keeps live there.
+    /// Number of the segment that the record refers to, and number of bytes that it keeps live there; `None` for inline
+    /// data.
     pub(crate) fn segment_use(&self) -> Option<(u32, u64)> {
         match self.body {
             Body::Inline(_) => None,
@@ -188,6 +189,7 @@ impl<'r> Location<'r> {
         out.extend_from_slice(self.sums);
     }
 
+    /// Parses a location. `checksum` is the code of the kind of its checksums.
     fn parse(checksum: u8, bytes: &'r [u8]) -> Option<Self> {
         let checksum = Checksum::from_code(checksum)?;
         let (words, sums) = bytes.split_first_chunk::<16>()?;
@@ -289,6 +291,7 @@ impl NextMultipleFrom for u32 {
 mod tests {
     use super::*;
 
+    /// A record of 10,000 array records of 10 bytes, in a segment. It needs four checksums.
     fn located(sums: &[u8]) -> Record<'_> {
         let body = Body::Segment(Location {
             segment: 3,
@@ -307,6 +310,7 @@ mod tests {
         Record { epoch: Epoch(1), record_size: 5, count: 1, left_out, body }
     }
 
+    /// A changed byte, or another key, is detected.
     #[test]
     fn records_round_trip() {
         let sums: Vec<u8> = (0..16).collect();
@@ -368,6 +372,7 @@ mod tests {
         }
     }
 
+    /// Damaged records must not cause a panic. Valid ones can be encoded again and cut.
     #[test]
     fn random_records_are_read_or_refused() {
         let mut random = crate::tests::Random::new(2);

@@ -299,6 +299,7 @@ fn invalid_field(name: &str) -> Error {
 }
 
 impl<'t> Fields<'t> {
+    /// Value of a field, as text.
     fn get(&self, name: &str) -> Result<&'t str> {
         let lines = self.0.lines().filter_map(|line| line.split_once('='));
         let mut found = lines.filter(|(known, _)| known.trim() == name);
@@ -309,6 +310,7 @@ impl<'t> Fields<'t> {
         self.get(name)?.parse().map_err(|_| invalid_field(name))
     }
 
+    /// Value of a field that must be one of the named `choices`.
     fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<T> {
         let value = self.get(name)?;
         let found = choices.iter().find(|(known, _)| *known == value);

@@ -201,6 +201,7 @@ impl Index {
         self.mode == Mode::Mapped
     }
 
+    /// Properties of the environment, as LMDB reports them.
     fn info(&self) -> Result<lmdb::MDB_envinfo> {
         // SAFETY: `MDB_envinfo` is plain data, for which all zeros is a valid value.
         let mut info: lmdb::MDB_envinfo = unsafe { std::mem::zeroed() };
@@ -305,8 +306,8 @@ impl Index {
         Ok(moved.is_some())
     }
 
-    /// Variant of [`Index::oldest_reader`] that does not free the reader slots of dead processes, and counts these
-    /// slots too.
+    /// Variant of [`Index::oldest_reader`] that does not free the reader slots of dead processes, and takes their
+    /// readers as alive.
     pub(crate) fn oldest_listed(&self) -> Result<u64> {
         let mut oldest = self.info()?.me_last_txnid as u64;
         let context = (&raw mut oldest).cast::<c_void>();

@@ -66,6 +66,7 @@ pub(crate) fn check_all(pool: &Folder, checksums: bool) -> Result<Damage> {
     Ok(damage)
 }
 
+/// Verifies the index file of one target and, with `checksums`, its records. The messages name the target.
 fn check_target(
     pool: &Folder,
     superblock: &Superblock,
@@ -85,14 +86,14 @@ fn check_target(
     Ok(Damage { pages, records: found.records.into_iter().map(tell).collect() })
 }
 
-/// Reports an index file that is shorter than it must be.
+/// Describes an index file that is shorter than `wanted` bytes; `None` if it is long enough.
 fn truncation_problem(file: &File, wanted: u64) -> Option<String> {
     let found = file.metadata().map_or(0, |info| info.len());
     (found < wanted).then(|| format!("{found} bytes of {wanted} are there"))
 }
 
-/// Verifies one index file. Concurrent commits may reuse pages during the walk, so damage counts only if the newest
-/// meta page was the same before and after.
+/// Verifies an index file that must have `bytes` bytes and, with `checksums`, its records. Concurrent commits may reuse
+/// pages during the walk, so damage counts only if the newest meta page was the same before and after.
 fn check(file: &File, bytes: u64, checksums: bool) -> Damage {
     for _ in 0..ATTEMPTS {
         let before = newest_meta(file);
@@ -128,6 +129,7 @@ fn meta(file: &File, number: u64) -> std::result::Result<Meta, String> {
     Meta::parse(&page).ok_or_else(|| format!("meta page {number} is damaged"))
 }
 
+/// Reads a page; `None` if the file does not have it.
 fn read_page(file: &File, number: u64) -> Option<Vec<u8>> {
     let mut page = vec![0; PAGE];
     let offset = number.checked_mul(PAGE as u64)?;
@@ -193,6 +195,7 @@ mod tests {
             sample
         }
 
+        /// Puts `keys` keys with values of different lengths in 20 commits, and removes some of them.
         fn grow(&self, mode: Mode, keys: u64) {
             let folder = Folder::open(&self.0).unwrap();
             let _ = folder.create(DATA, 0o600);
@@ -239,6 +242,7 @@ mod tests {
         }
     }
 
+    /// Bytes 8 and 9 of a page are unused, so they are left out.
     #[test]
     fn damage_is_found_or_harmless() {
         let sample = Sample::new("damage", Mode::Guarded, 2000);

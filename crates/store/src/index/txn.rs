@@ -145,6 +145,7 @@ impl Txn {
         self.open_cursor(self.index().dbi)
     }
 
+    /// Opens a cursor over the entries of a tree.
     fn open_cursor(&self, tree: lmdb::MDB_dbi) -> Result<Cursor<'_>> {
         let mut raw = null_mut();
         // SAFETY: `raw` is live; the cursor is closed before the transaction ends, because it borrows the transaction.
@@ -158,6 +159,7 @@ impl Txn {
         self.page_counts(self.index().dbi)
     }
 
+    /// Number of pages that a tree uses, and of all pages.
     fn page_counts(&self, tree: lmdb::MDB_dbi) -> Result<Pages> {
         // SAFETY: `MDB_stat` is plain data, for which all zeros is a valid value.
         let mut stat: lmdb::MDB_stat = unsafe { std::mem::zeroed() };
@@ -240,7 +242,8 @@ impl<'t> Cursor<'t> {
         self.step(empty(), lmdb::MDB_PREV)
     }
 
-    /// Moves the cursor as `op` says, from `key` if that needs a key. Returns the entry there.
+    /// Moves the cursor as `op` says, from `key` if that needs a key. Returns the entry there; `None` past the first or
+    /// the last entry.
     fn step(
         &mut self,
         mut key: lmdb::MDB_val,
@@ -289,6 +292,7 @@ impl<'i> ReadTxn<'i> {
         Ok(())
     }
 
+    /// Begins a read transaction, which takes a reader slot.
     pub(super) fn begin(index: &'i Index) -> Result<Self> {
         let mut raw = null_mut();
         // SAFETY: the environment is open; `raw` receives the transaction.
@@ -372,7 +376,8 @@ pub(crate) struct WriteTxn {
 unsafe impl Send for WriteTxn {}
 
 impl WriteTxn {
-    /// Begins a write transaction after waiting for the turn, if writers of the index take turns.
+    /// Begins a write transaction after waiting for the turn, if writers of the index take turns. `is_alive` tells
+    /// whether the process with a number is alive.
     pub(super) fn begin(index: &Arc<Index>, is_alive: impl Fn(u64) -> bool) -> Result<Self> {
         let (mut raw, _writing) = (null_mut(), Writing::begin());
         let turn = Turn::take(index, is_alive);
@@ -401,6 +406,7 @@ impl WriteTxn {
         Ok(raw)
     }
 
+    /// Closes the cursor at the last entry that was put, before an operation that does not use it.
     fn close_put_cursor(&mut self) {
         if let Some(cursor) = self.put_cursor.take() {
             // SAFETY: opened by `put_cursor`, closed once, before its transaction ends.
@@ -408,8 +414,8 @@ impl WriteTxn {
         }
     }
 
-    /// Puts a value at a key. With `MDB_NOOVERWRITE`, returns false if the key exists; then `value` is set to its
-    /// value.
+    /// Puts a value at a key, with flags of LMDB. With `MDB_NOOVERWRITE`, returns false if the key exists; then `value`
+    /// is set to its value.
     fn put_by(&mut self, key: &[u8], value: &mut lmdb::MDB_val, flags: u32) -> Result<bool> {
         let (mut key, cursor) = (val(key), self.put_cursor()?);
         // SAFETY: the cursor is open; LMDB copies key and value, or points `value` into its mapping.

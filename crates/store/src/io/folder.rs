@@ -38,6 +38,7 @@ impl Folder {
         Self::new(file.map_err(|error| io_error("opening", path, &error))?, path.to_owned())
     }
 
+    /// An open directory, with its owner, its group, and the mode in which its file system is mounted.
     fn new(file: File, path: PathBuf) -> Result<Self> {
         let info =
             file.metadata().map_err(|error| io_error("reading the metadata of", &path, &error))?;
@@ -108,7 +109,8 @@ impl Folder {
         opened.map_err(|error| open_error(&self.path.join(name), &error))
     }
 
-    /// Verifies owner, type and permissions of an open file.
+    /// Verifies that an open file has the owner, the type and the write permissions of `mode` with which it was
+    /// created.
     pub(crate) fn check(&self, name: &str, file: &File, mode: u32) -> Result<()> {
         let info = file.metadata();
         let info = info
@@ -116,7 +118,8 @@ impl Folder {
         self.check_info(name, &info, mode)
     }
 
-    /// Metadata of an entry, without opening it; `None` if it does not exist.
+    /// Metadata of an entry, without opening it; `None` if it does not exist. Fails if it is not as it was created with
+    /// `mode`.
     pub(crate) fn info(&self, name: &str, mode: u32) -> Result<Option<Metadata>> {
         match std::fs::symlink_metadata(self.handle().join(name)) {
             Ok(info) => self.check_info(name, &info, mode).map(|()| Some(info)),
@@ -125,7 +128,7 @@ impl Folder {
         }
     }
 
-    /// Fails if a file is not as it was created. A file without any write permission is accepted.
+    /// Fails if a file is not as it was created with `mode`. A file without any write permission is accepted.
     fn check_info(&self, name: &str, info: &Metadata, mode: u32) -> Result<()> {
         let shared = mode & 0o020 != 0;
         let writers = info.mode() & WRITERS;
@@ -140,6 +143,8 @@ impl Folder {
         Err(self.changed_error(&self.path.join(name), trouble, info, mode))
     }
 
+    /// Error for an entry that is not as the pool was created. `trouble` says how it differs, `mode` is the expected
+    /// one.
     #[cold]
     fn changed_error(&self, path: &Path, trouble: &str, info: &Metadata, mode: u32) -> Error {
         let message = format!(
@@ -155,7 +160,7 @@ impl Folder {
         Error::new(ErrorKind::NoPermission, message)
     }
 
-    /// Creates an empty file in the directory.
+    /// Creates an empty file in the directory, with the permissions `mode`.
     pub(crate) fn create(&self, name: &str, mode: u32) -> Result<File> {
         let mut options = File::options();
         options.read(true).write(true).create_new(true).mode(mode);
@@ -318,6 +323,8 @@ mod tests {
         ran.and_then(|status| status.ok()).map(|status| status.success())
     }
 
+    /// Members of the group write to the files of a pool, but cannot change the set of files. In pools of the first
+    /// release they could, which is detected.
     #[test]
     fn group_members_cannot_replace_files() {
         let mut pool = Scratch::new(24 << 20, |spec| {

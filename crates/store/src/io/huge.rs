@@ -211,6 +211,7 @@ mod tests {
         assert!(inside(&mib(1, 2)).is_empty() && inside(&mib(3, 4)).is_empty());
     }
 
+    /// The range begins in the middle of a huge page, behind other data.
     #[test]
     fn reserve_allocates_the_range_and_nothing_else() {
         let folder = Path::new("/dev/shm");

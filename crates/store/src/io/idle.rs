@@ -25,6 +25,7 @@ const SLOTS: usize = if cfg!(loom) { 1 } else { 16 };
 struct Slot<T>(AtomicPtr<T>);
 
 impl<T> Slot<T> {
+    /// Takes the item of the slot, if there is one. An empty slot is only read, so its cache line stays shared.
     #[inline]
     fn take(&self) -> Option<NonNull<T>> {
         if self.0.load(Ordering::Relaxed).is_null() {
@@ -75,6 +76,7 @@ impl<P: Pointer> IdlePool<P> {
         idle.map(P::from_raw)
     }
 
+    /// Takes an item from any slot or, if all are empty, from the others.
     #[cold]
     fn take_from_any_slot(&self) -> Option<NonNull<P::Target>> {
         let rest = || {
@@ -93,6 +95,7 @@ impl<P: Pointer> IdlePool<P> {
         }
     }
 
+    /// Stores an item in any empty slot or, if there is none, with the others.
     #[cold]
     fn put_in_any_slot(&self, raw: *mut P::Target) {
         if !self.slots.iter().any(|slot| slot.put(raw)) {

@@ -13,6 +13,7 @@ pub(crate) enum LockKind {
     None,
 }
 
+/// Argument of `fcntl` for a lock on one byte.
 fn request(kind: LockKind, byte: u64) -> libc::flock {
     // SAFETY: `flock` is plain data, for which all zeros is a valid value.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
@@ -88,7 +89,8 @@ pub(crate) fn any_held_by_other(file: &File, bytes: std::ops::Range<u64>) -> io:
     Ok(first_held_by_other(file, bytes)?.is_some())
 }
 
-/// The first byte of the range on which another open file description, in any process, has a lock.
+/// The first byte of the range on which another open file description, in any process, has a lock; `None` if there is
+/// none.
 pub(crate) fn first_held_by_other(
     file: &File,
     bytes: std::ops::Range<u64>,

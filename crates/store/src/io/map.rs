@@ -63,6 +63,7 @@ fn map_any(
 struct AddressRange(Range<usize>);
 
 impl AddressRange {
+    /// Reserves `len` bytes of addresses.
     fn new(len: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let base = map_any(None, len, libc::PROT_NONE, flags, (-1, 0))?.as_ptr().addr();
@@ -138,8 +139,8 @@ impl Map {
         true
     }
 
-    /// Variant of [`Map::write`] that appends the stored bytes to `kept`, since `from` may change meanwhile. Call
-    /// [`Map::fence`] afterwards.
+    /// Variant of [`Map::write`], with the same result, that appends the stored bytes to `kept`, since `from` may
+    /// change meanwhile. Call [`Map::fence`] afterwards.
     pub(crate) fn write_keeping(&self, offset: u64, from: &[u8], kept: &mut Vec<u8>) -> bool {
         let Some(place) = self.address(offset, from.len()) else { return false };
         // SAFETY: there are enough bytes at `place`, and `from` is a Rust slice, so it is not in the mapping.
@@ -204,7 +205,8 @@ impl Map {
     }
 
     /// Variant of [`Map::populate`] for bytes that are about to be written. Afterwards, writing to them causes no
-    /// fault. Pages that are not in memory are read. The range may begin and end inside a page.
+    /// fault. Pages that are not in memory are read. The range may begin and end inside a page. Returns false on
+    /// errors.
     pub(super) fn populate_to_write(&self, offset: u64, len: usize) -> bool {
         let skipped = (offset % sys::page_bytes()) as usize;
         self.advise(offset - skipped as u64, len + skipped, libc::MADV_POPULATE_WRITE)
@@ -217,6 +219,7 @@ impl Map {
         self.advise(0, self.len, libc::MADV_RANDOM);
     }
 
+    /// Calls `madvise` for a range. Returns false on errors, and if some bytes are outside the mapping.
     fn advise(&self, offset: u64, len: usize, advice: libc::c_int) -> bool {
         self.address(offset, len).is_some_and(|place| {
             // SAFETY: the range is inside the mapping; the call changes no content.
@@ -224,7 +227,8 @@ impl Map {
         })
     }
 
-    /// Bytes of pages that are not in memory, among up to [`HUGE_LEN`] bytes at `offset`, where a page begins.
+    /// Bytes of pages that are not in memory, among up to [`HUGE_LEN`] bytes at `offset`, where a page begins. If that
+    /// is unknown, all count as missing.
     pub(super) fn missing_bytes(&self, offset: u64, len: usize) -> usize {
         let page = sys::page_bytes() as usize;
         let mut pages = [0; HUGE_LEN / 4096];

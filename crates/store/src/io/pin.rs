@@ -75,6 +75,7 @@ static VIEWS: AtomicUsize = AtomicUsize::new(0);
 struct ViewCount;
 
 impl ViewCount {
+    /// Counts a view. Fails with `Overflow` if the process has [`VIEWS_MAX`] views.
     fn new() -> Result<Self> {
         if VIEWS.fetch_add(1, Ordering::Relaxed) < VIEWS_MAX {
             return Ok(Self);

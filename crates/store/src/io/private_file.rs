@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-/// Opens the same file again, with locks of its own. A path might lead to another file by now.
+/// Opens the same file again for reading and, with `write`, for writing, with locks of its own. A path might lead to
+/// another file by now.
 pub(super) fn open_again(file: &File, write: bool) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     File::options().read(true).write(write).open(path)
@@ -121,7 +122,7 @@ pub(crate) struct PrivateFile {
 unsafe impl Sync for DescriptorSlot {}
 
 impl PrivateFile {
-    /// Opens the same file again; the caller may then close `file`.
+    /// Opens the same file again for reading and, with `write`, for writing. The caller may then close `file`.
     pub(crate) fn new(file: &File, write: bool) -> io::Result<Self> {
         fork::on_child(close_in_child);
         fork::undisturbed(|| {
@@ -229,6 +230,7 @@ mod tests {
         assert!(descriptors().count() < before + 500);
     }
 
+    /// The anchor keeps the file open after its descriptor is closed.
     #[test]
     fn anchor_keeps_locks_of_closed_file() {
         let (_scratch, file) = file();

@@ -66,7 +66,7 @@ unsafe fn prefetch(from: *const u8, at: usize) {
     unsafe { _mm_prefetch::<_MM_HINT_T1>(from.add(at).cast()) };
 }
 
-/// Copies complete steps by vectors, and the rest by words.
+/// Copies complete steps by vectors, and the rest by words. Continues the checksum register `sum`.
 ///
 /// # Safety
 /// Both must have `len` bytes and not overlap; [`is_available`] must have returned true. With `STREAMS`, `to` must be
@@ -90,7 +90,7 @@ unsafe fn steps_and_rest<const STREAMS: bool>(
     }
 }
 
-/// Copies few bytes, word by word.
+/// Copies few bytes, word by word. Continues the checksum register `sum`.
 ///
 /// # Safety
 /// Same as for [`steps_and_rest`].
@@ -116,7 +116,8 @@ unsafe fn words(from: *const u8, to: *mut u8, len: usize, sum: u32) -> u32 {
     sum
 }
 
-/// Copies steps of four vectors of 64 bytes. Without `STREAMS`, it fetches the bytes [`AHEAD`] of each step.
+/// Copies steps of four vectors of 64 bytes, and continues the checksum register `sum`. With `STREAMS`, the stores
+/// bypass the cache. Without it, the bytes [`AHEAD`] of each step are fetched.
 ///
 /// # Safety
 /// Same as for [`steps_and_rest`]. `len` must be one or more complete steps, and [`is_wide`] must be true.
@@ -234,7 +235,7 @@ fn factors<const BITS: u32>() -> __m128i {
     _mm_set_epi64x(const { power(BITS - 33) }, const { power(BITS + 31) })
 }
 
-/// A power of x modulo the polynomial, reflected.
+/// The power of x with an exponent, modulo the polynomial, reflected.
 const fn power(exponent: u32) -> i64 {
     const POLYNOMIAL: u64 = 0x1_1edc_6f41;
     let (mut remainder, mut at) = (1u64, 0);

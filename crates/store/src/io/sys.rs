@@ -248,6 +248,8 @@ pub fn group_id(name: &str) -> io::Result<Option<u32>> {
     }
 }
 
+/// Looks up the id of a group with a buffer of `bytes` bytes; `None` if there is no such group. Fails with `ERANGE` if
+/// its entry is longer than the buffer.
 fn group_in(name: &CString, bytes: usize) -> io::Result<Option<u32>> {
     let mut record = vec![0; bytes];
     let mut group = std::mem::MaybeUninit::<libc::group>::uninit();
@@ -260,7 +262,7 @@ fn group_in(name: &CString, bytes: usize) -> io::Result<Option<u32>> {
     }
 }
 
-/// Error codes by which systems report that a group does not exist, according to the manual page.
+/// True for the error codes by which systems report that a group does not exist, according to the manual page.
 fn is_no_group(error: &io::Error) -> bool {
     let codes = [libc::ENOENT, libc::ESRCH, libc::EBADF, libc::EPERM];
     error.raw_os_error().is_some_and(|code| codes.contains(&code))

@@ -79,7 +79,7 @@ impl TurnWord {
     }
 }
 
-/// Calls `attempt` until it succeeds, or for [`SPIN_TIME`].
+/// Calls `attempt` until it succeeds, or for [`SPIN_TIME`]. True if it succeeded.
 fn spin(mut attempt: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < SPIN_TIME {
@@ -93,6 +93,7 @@ fn spin(mut attempt: impl FnMut() -> bool) -> bool {
     false
 }
 
+/// Ends a turn, and wakes one of the writers that sleep on the word.
 fn end(atomics: &SharedAtomics, at: usize) {
     if atomics[at].swap(0, Ordering::Release) & WAITERS != 0 {
         atomics.wake_one(at);

@@ -40,13 +40,14 @@ fn encode(info: &ContainerInfo) -> Vec<u8> {
     out
 }
 
+/// Variant of [`parse_container`] that fails with `Corrupt` for a damaged entry.
 fn decode(key: &[u8], value: &[u8]) -> Result<ContainerInfo> {
     parse_container(key, value).ok_or_else(|| {
         Error::new(ErrorKind::Corrupt, "a container's record is damaged: run `esker pool check`")
     })
 }
 
-/// Decodes an entry of the table of containers.
+/// Decodes an entry of the table of containers; `None` if it is damaged.
 pub(crate) fn parse_container(key: &[u8], value: &[u8]) -> Option<ContainerInfo> {
     let uuid = Uuid(key.get(1..)?.try_into().ok()?);
     let (id, rest) = value.split_first_chunk()?;
@@ -383,6 +384,7 @@ mod tests {
         state.open_container(ContainerRef::Label("c"), OpenMode::Exclusive).unwrap();
     }
 
+    /// A thread that holds `uses` makes the list wait. Meanwhile, writers must be able to reuse pages.
     #[test]
     fn list_waits_for_lock_without_a_read_transaction() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));

@@ -131,6 +131,7 @@ impl Pool {
         let path = directory.join(&spec.label);
         // A thread that creates the same pool waits here, instead of getting the error that the pool is being created.
         let _alone = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
+        // Removes what killed processes of this user left of other pools.
         esker_os::directory::finish_others(directory, POOL);
         remove_abandoned(&path)?;
         let limit = if spec.huge_pages {
@@ -178,7 +179,7 @@ fn explain_refused(error: Error, directory: &Path) -> Error {
     Error::new(error.kind(), format!("{why}: {remedy}"))
 }
 
-/// Creates a directory. Other users get access only when it has its group.
+/// Creates a directory. Users other than the owner get the access in `mode` only when it has its group.
 fn make_directory(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
     let failed = |error| Error::io(format_args!("creating {}", path.display()), &error);
     fs::DirBuilder::new().mode(0o700).create(path).map_err(failed)?;
@@ -269,7 +270,7 @@ struct Builder<'b> {
 
 impl Builder<'_> {
     /// Creates the directory of the pool under a hidden name, locks the unfinished superblock in it, and renames the
-    /// directory.
+    /// directory. Returns the unfinished superblock, and the open file that has the lock.
     fn begin(&self, parent: &Path) -> Result<(File, PrivateFile)> {
         for _ in 1..ATTEMPTS {
             match self.try_begin(parent) {
@@ -302,6 +303,7 @@ impl Builder<'_> {
         begun.inspect_err(|_| drop(fs::remove_dir_all(&coming)))
     }
 
+    /// Error of renaming the new directory to the name of the pool.
     #[cold]
     fn creation_error(&self, error: &std::io::Error) -> Error {
         use std::io::ErrorKind as K;
@@ -356,6 +358,7 @@ impl Builder<'_> {
         })
     }
 
+    /// Creates the directory of a target, with its index and its data file.
     fn make_target(&self, number: u32, report: &mut dyn FnMut(u64)) -> Result<()> {
         let target = self.path.join(superblock::target_name(number));
         let mode = self.superblock.directory_permissions();
@@ -367,6 +370,7 @@ impl Builder<'_> {
         sync_directory(&target)
     }
 
+    /// Fails with `NoSpace` unless the file system has `total` bytes free.
     fn check_space(&self, total: u64) -> Result<()> {
         let failed = |error| {
             Error::io(format_args!("reading the free space of {}", self.path.display()), &error)
@@ -400,6 +404,7 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// Creates the data file of a target and allocates its space, in memory in huge pages if they are fast enough.
     fn make_data(&self, path: PathBuf, report: &mut dyn FnMut(u64)) -> Result<()> {
         let superblock = self.superblock;
         let bytes = superblock.data_file_bytes();
@@ -429,6 +434,7 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// Creates an empty file with the permissions of the pool.
     fn create(&self, path: &Path) -> Result<File> {
         let failed = |error| Error::io(format_args!("creating {}", path.display()), &error);
         let mode = self.superblock.file_permissions();
@@ -446,6 +452,7 @@ impl Builder<'_> {
         self.reserve_file(&path, bytes, report)
     }
 
+    /// Allocates the blocks of a file in steps, reports the bytes of each, and syncs the file.
     fn reserve_file(&self, path: &Path, bytes: u64, report: &mut dyn FnMut(u64)) -> Result<()> {
         let failed = |error| allocation_error(path, &error);
         let file = File::options().write(true).open(path).map_err(failed)?;
@@ -512,7 +519,8 @@ fn with_slack(data: u64) -> u64 {
     data + data / 128
 }
 
-/// Format version that a pool needs.
+/// Format version that a pool needs. `Invalid` if it cannot have write buffers as specified, or if its node number is
+/// wrong.
 fn version_of(spec: &PoolSpec, durability: Durability) -> Result<u32> {
     let may_buffer = spec.part == Part::WHOLE && !spec.guarded;
     match spec.part {
@@ -531,7 +539,7 @@ fn version_of(spec: &PoolSpec, durability: Durability) -> Result<u32> {
     }
 }
 
-/// Segment size in bytes: as specified, or chosen by the size of the pool.
+/// Segment size in bytes: as specified, or chosen by the `data_bytes` of each target.
 fn segment_bytes(spec: &PoolSpec, data_bytes: u64) -> Result<u64> {
     let bytes = spec.segment_bytes.unwrap_or_else(|| {
         // The preferred size gives about 64 segments. In a small pool, segments are shorter, so that there are enough.

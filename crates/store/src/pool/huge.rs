@@ -127,6 +127,7 @@ mod tests {
         assert!(after == before);
     }
 
+    /// Segments of 3 MiB share huge pages with their neighbours.
     #[test]
     fn index_segments_stay_holes_and_return_in_huge_pages() {
         let Some(pool) = pool() else { return };

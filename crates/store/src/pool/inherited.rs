@@ -31,7 +31,7 @@ pub fn lock_file(container: &str, oid: ObjectId) -> String {
 }
 
 impl OpenPool {
-    /// Records that the lock file of an object is about to be created, or has been removed.
+    /// Records that the lock file of an object is about to be created (`made`), or has been removed.
     pub fn note_lock_file(&self, container: ContainerId, oid: ObjectId, made: bool) {
         let counts = leases::counts(&self.control, (container, oid));
         let changed = |found: u64| match made {
@@ -119,6 +119,7 @@ mod tests {
         pool.path().join(LOCKS).join(lock_file(&container().uuid.to_string(), OID))
     }
 
+    /// A second descriptor of the open lock file takes the part of a child.
     #[test]
     fn inherited_object_is_left_to_last_process() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));

@@ -204,6 +204,7 @@ impl OpenPool {
         OPEN.lock().get(&identity).is_some_and(|entry| entry.state.strong_count() > 0)
     }
 
+    /// Opens the pool at `path`, which this process does not have open.
     fn open(path: &Path, purpose: Purpose) -> Result<Self> {
         let folder = Folder::open(path).map_err(|error| closed_directory_error(path, error))?;
         let superblock =

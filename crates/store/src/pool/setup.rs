@@ -20,7 +20,7 @@ pub(crate) enum Purpose {
     Check,
 }
 
-/// Opens the targets. Sets up the control file, unless that was done since the machine started.
+/// Opens and returns the targets. Sets up the control file, unless that was done since the machine started.
 pub(super) fn set_up(
     pool: &Folder,
     superblock: &Superblock,

@@ -129,6 +129,7 @@ mod tests {
         std::mem::forget((pool, state, container));
     }
 
+    /// The test starts itself as the program, which ends without closing the pool.
     #[test]
     fn program_that_exits_without_close_records_sound_indexes() {
         if let Some(path) = std::env::var_os(LEFT_OPEN) {

@@ -55,7 +55,8 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Adds an entry of the index. The keys that belong to a container begin with its number, of 4 bytes.
+    /// Adds an entry of the index of target `shard`. The keys that belong to a container begin with its number, of 4
+    /// bytes.
     fn entry(&mut self, shard: u32, key: &[u8], value: &[u8]) {
         let (Some(table), [_, rest @ ..]) = (Table::of_key(key), key) else { return };
         let number = container_of(key);
@@ -154,6 +155,7 @@ impl Catalog {
         }
     }
 
+    /// Name of a container in messages.
     fn name(&self, container: ContainerId) -> String {
         let info = self.containers.get(&container.0).and_then(|found| found.info.as_ref());
         match info {

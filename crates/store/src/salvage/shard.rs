@@ -113,7 +113,7 @@ impl Shard {
         self.index.is_some()
     }
 
-    /// Damage of the meta pages of the index.
+    /// Damage of the meta pages of the index, if any.
     pub(super) fn meta_damage(&self) -> Option<&str> {
         self.index.as_ref().and_then(DamagedIndex::meta_damage)
     }

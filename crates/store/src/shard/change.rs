@@ -45,8 +45,8 @@ pub(crate) struct Change<'t> {
     scratch: RecordBytes,
 }
 
-/// Headroom of an index, in pages. It is kept free so that deletions always find space: one in sixteen pages, at least
-/// 64.
+/// Headroom of an index of `total` pages, in pages. It is kept free so that deletions always find space: one in sixteen
+/// pages, at least 64.
 pub(crate) fn headroom_pages(total: u64) -> u64 {
     (total / 16).max(64)
 }
@@ -63,6 +63,7 @@ fn is_tight(target: &Target) -> Result<bool> {
     Ok(used + headroom_pages(total) > total)
 }
 
+/// Adds a put to the journal, if there is one.
 fn note_put(journal: &mut Option<Vec<IndexEdit>>, key: &[u8], value: &[u8]) {
     if let Some(journal) = journal {
         journal.push(IndexEdit::Put(key.to_vec(), value.to_vec()));
@@ -70,6 +71,7 @@ fn note_put(journal: &mut Option<Vec<IndexEdit>>, key: &[u8], value: &[u8]) {
 }
 
 impl<'t> Change<'t> {
+    /// An empty change at `epoch`, in an open transaction of the target.
     pub(crate) fn new(target: &'t Target, txn: &'t mut WriteTxn, epoch: Epoch) -> Self {
         Self {
             target,
@@ -125,7 +127,7 @@ impl<'t> Change<'t> {
         }
     }
 
-    /// Removes a key with an announced prefix.
+    /// Removes a key with an announced prefix. Returns false if the key did not exist.
     pub(crate) fn delete_announced(&mut self, key: &[u8]) -> Result<bool> {
         self.changed = true;
         self.txn.delete(key)
@@ -158,7 +160,8 @@ impl<'t> Change<'t> {
         Ok(inserted)
     }
 
-    /// Replaces the record that prevented the last insertion by the record of that insertion.
+    /// Replaces the record that prevented the last insertion by the record of that insertion, which is still encoded in
+    /// `scratch`. `old` is the record that is replaced.
     pub(crate) fn replace_inserted(
         &mut self,
         container: ContainerId,
@@ -264,7 +267,7 @@ impl<'t> Change<'t> {
         Ok(self.newest_snapshot(container)?.is_some_and(|newest| epoch <= newest))
     }
 
-    /// Newest snapshot of a container. That of the last container is cached.
+    /// Newest snapshot of a container; `None` if it has no snapshots. That of the last container is cached.
     fn newest_snapshot(&mut self, container: ContainerId) -> Result<Option<Epoch>> {
         if !self.target.shared().may_have_snapshots() {
             return Ok(None);
@@ -346,8 +349,8 @@ pub(crate) fn note_versions(target: &Target, version: Version, slots: &[u32]) {
 /// Maximum number of retries after `NoSpace`. With each, the index grows by twice as much.
 const RETRIES: u32 = 12;
 
-/// Runs `work` and repeats it after `NoSpace`, as long as `help` frees space. It is repeated at least once, since
-/// another process may just have freed space.
+/// Runs `work` and repeats it after `NoSpace`, as long as `help` frees space on a target and returns true. `help` also
+/// gets the number of the retry. `work` is repeated at least once, since another process may just have freed space.
 fn retry<T>(
     targets: &[&Target],
     help: impl Fn(&Target, u32) -> Result<bool>,

@@ -164,6 +164,7 @@ mod models {
             commit_all(&in_doubt, 0, self.targets.iter().collect(), commit, Epoch(7))
         }
 
+        /// True if a reader of the target sees the commit.
         fn read(&self, target: &Target) -> bool {
             let read = || Ok(target.committed.load(Ordering::Acquire) == 1);
             let resolve = || Ok(drop(self.coordinating.lock().unwrap()));

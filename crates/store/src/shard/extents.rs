@@ -242,7 +242,7 @@ impl<'t> Neighbours<'t> {
     }
 
     /// Joins `extent`, whose record is `record`, with adjacent ones as long as the result is stored inline. This bounds
-    /// the cost of appending a byte.
+    /// the cost of appending a byte. `None` if no adjacent extent can be joined.
     fn join(&self, extent: Extent, record: &Record<'_>) -> Option<Joined> {
         let Body::Inline(own) = record.body else { return None };
         let mut joined = Joined {

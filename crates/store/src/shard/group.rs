@@ -181,7 +181,8 @@ impl<T> Group<T> {
         Self { state: Mutex::new(state), done: Condvar::new(), arriving: AtomicUsize::new(0) }
     }
 
-    /// Opens a batch, or joins the open one. If that is full or spoiled, the change is committed alone.
+    /// Opens a batch, or joins the open one. If that is full or spoiled, the change is committed alone. `has_data`
+    /// means that the change has written to segments, which must be synced first.
     fn commit_together(
         &self,
         target: &impl CommitTarget<Txn = T>,
@@ -324,6 +325,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::thread;
 
+    /// The follower joins the batch of the leader, makes one edit, and panics.
     #[test]
     fn partial_change_of_panicking_follower_is_not_committed() {
         let pool = Scratch::new(24 << 20, |spec| {
@@ -465,6 +467,7 @@ mod models {
             })
         }
 
+        /// Runs `work` in another thread.
         fn beside<T: 'static>(
             &self,
             work: impl FnOnce(&Self) -> T + 'static,

@@ -49,6 +49,7 @@ impl Target {
         }
         let beyond_removals = |pages: u64| pages.saturating_sub(PAGES_FOR_REMOVALS);
         let untouched = beyond_removals(self.index.untouched_pages()?);
+        // Number of pages that are left, and number of commits until they are counted again.
         let (left, pause) = if untouched > 0 {
             (untouched, untouched / PAGES_PER_COMMIT)
         } else if self.has_lagging_reader(txn)? {
@@ -117,6 +118,7 @@ mod tests {
         assert!(target.usable_pages().unwrap() > before + 512);
     }
 
+    /// A reader that does not end holds back all pages that changes free.
     #[test]
     fn index_held_back_by_reader_keeps_pages_for_removals_and_does_not_wait() {
         let pool = pool(24 << 20);

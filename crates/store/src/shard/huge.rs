@@ -22,7 +22,7 @@ impl Target {
         u64::from(self.segment_count()) * self.segment_bytes() / HUGE * HUGE
     }
 
-    /// True if all segments that overlap this huge page belong to data. Segments of the index are holes.
+    /// True if all segments that overlap the huge page at `offset` belong to data. Segments of the index are holes.
     fn is_all_data(&self, offset: u64) -> bool {
         let bytes = self.segment_bytes();
         let mut segments =
@@ -56,6 +56,8 @@ impl Target {
         moved.map(drop)
     }
 
+    /// Moves the data at `offset` into a huge page, unless a segment of the index is there. If `urgent`, the time is
+    /// limited.
     fn collapse_unless_hole(&self, offset: u64, urgent: bool) {
         if self.is_all_data(offset) {
             self.data.collapse(offset, urgent);

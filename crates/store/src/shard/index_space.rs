@@ -224,7 +224,8 @@ impl Target {
         SpaceAccount::read(index_space, &*self.index.read()?)
     }
 
-    /// Lets the index use one more block; returns false if no block is idle or no space can be allocated for it.
+    /// Lets the index use one more block; returns false if no block is idle or no space can be allocated for it. If
+    /// `urgent`, segments are freed for it.
     fn use_block(&self, index_space: &IndexSpace, urgent: bool) -> Result<bool> {
         let account = self.account(index_space)?;
         let Some(number) = account.idle.checked_sub(1) else { return Ok(false) };
@@ -255,8 +256,9 @@ impl Target {
         }
     }
 
-    /// Moves a free segment to the index: releases its space, and allocates the last of `idle` blocks. Returns false if
-    /// no segment can be spared, or if the index or the file system has no space for the move.
+    /// Moves a free segment to the index: releases its space, and allocates the last of `idle` blocks. If `urgent`, a
+    /// segment is freed for it. Returns false if none can be spared, or if the index or the file system has no space
+    /// for the move.
     fn move_segment_to_index(
         &self,
         index_space: &IndexSpace,
@@ -292,7 +294,8 @@ impl Target {
         self.return_to_data(segment).map(|_| false)
     }
 
-    /// Allocates the last of `idle` blocks, whose total size is that of a segment.
+    /// Allocates the last of `idle` blocks, whose total size is that of a segment. Returns false if the file system is
+    /// full.
     fn allocate_blocks(&self, index_space: &IndexSpace, idle: u32) -> Result<bool> {
         let txn = self.index.read()?;
         for number in (idle.saturating_sub(index_space.per_segment)..idle).rev() {
@@ -331,7 +334,8 @@ impl Target {
         Ok(done)
     }
 
-    /// Body of [`Target::return_segment`]. The index first gives up the blocks for which the segment was moved.
+    /// Body of [`Target::return_segment`], with the same result. The index first gives up the blocks for which the
+    /// segment was moved.
     fn return_last_segment(&self, index_space: &IndexSpace, urgent: bool) -> Result<bool> {
         let account = self.account(index_space)?;
         if self.free_unrecorded(&account.segments) {
@@ -364,8 +368,8 @@ impl Target {
         !unrecorded.is_empty()
     }
 
-    /// Creates blocks from free pages of the index. Returns false if it has too few free pages, or too few that are
-    /// adjacent.
+    /// Creates `blocks` blocks from free pages of the index. If `urgent`, entries are moved for them. Returns false if
+    /// it has too few free pages, or too few that are adjacent.
     fn make_idle_blocks(
         &self,
         index_space: &IndexSpace,
@@ -431,6 +435,7 @@ impl Target {
             index_space.punch_block(&txn, number)?;
             holes.extend(inside(&txn, number, index_space.block_bytes)?);
         }
+        // All bytes of the file are allocated, except the holes in idle blocks.
         holes.sort_unstable_by_key(|hole| hole.start);
         let mut begin = 0;
         let end = self.index.file_bytes();

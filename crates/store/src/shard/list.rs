@@ -61,7 +61,8 @@ impl Target {
         Ok(keys)
     }
 
-    /// Lists the next extents of an array akey.
+    /// Lists the next extents of an array akey, at most `entries`. Sets the anchor to the end of the last one, or to
+    /// [`Anchor::End`].
     pub fn list_extents(
         &self,
         container: ContainerId,
@@ -95,7 +96,7 @@ impl Target {
         Ok(found)
     }
 
-    /// Lists the next objects of a container, after `after`, that have data on this target.
+    /// Lists the next objects of a container, after `after`, that have data on this target; at most `entries`.
     pub fn list_objects(
         &self,
         container: ContainerId,

@@ -22,6 +22,7 @@ pub(super) fn word_of(id: u64, process: ProcessSlot) -> u64 {
     id << PROCESS_BITS | u64::from(process.0)
 }
 
+/// Splits a word from [`word_of`] into transaction id and process.
 fn writer_of(word: u64) -> (u64, ProcessSlot) {
     (word >> PROCESS_BITS, ProcessSlot((word & ((1 << PROCESS_BITS) - 1)) as u32))
 }
@@ -200,6 +201,7 @@ impl Target {
 fn apply_puts(target: &Target, txn: &mut WriteTxn, puts: &Puts) -> Result<()> {
     let mut change = Change::new(target, txn, Epoch(0));
     puts.iter().try_for_each(|put| change.apply_buffered(&put))?;
+    // No versions are noted, unlike in [`Change::finish`]: the puts noted theirs when they were buffered.
     change.store_dead_bytes()
 }
 
@@ -276,8 +278,8 @@ impl<'t> WriteLock<'t> {
         txn
     }
 
-    /// Number of puts for which the index has free pages. Only half of the pages are counted, since those freed last
-    /// may not be reusable yet. Pages that readers hold back are not counted.
+    /// Number of puts for which the index has free pages, `pages_per_put` each. Only half of the pages are counted,
+    /// since those freed last may not be reusable yet. Pages that readers hold back are not counted.
     pub(super) fn fitting_put_count(&self, pages_per_put: u64) -> Result<u64> {
         let (used, total) = self.target.pages(&self.txn)?;
         let free = total.saturating_sub(used + headroom_pages(total)) / 2;
@@ -344,6 +346,7 @@ mod tests {
         std::process::exit(0)
     }
 
+    /// The test starts itself as the process that dies ([`crash_in_commit`]).
     #[test]
     fn commit_of_dead_process_is_visible_at_once_or_never() {
         if let Some(pool) = std::env::var_os(DIE_IN) {

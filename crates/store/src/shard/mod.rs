@@ -113,7 +113,8 @@ fn refuse_truncated(index: &Folder, superblock: &Superblock) -> Result<()> {
     Err(Error::new(ErrorKind::Corrupt, message))
 }
 
-/// Records that a transaction has read a dkey of an object or, for `None`, the complete object.
+/// Records that a transaction has read a dkey of an object or, for `None`, the complete object. A punch of the object
+/// changes the second slot, and not that of each dkey.
 fn note_read_of_object(
     view: &ReadView<'_>,
     tokens: &ReadTokens,

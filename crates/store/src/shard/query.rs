@@ -149,7 +149,7 @@ impl Search<'_> {
     }
 
     /// The first visible record under `prefix`. With `bound`, it comes after all records under `bound`. For
-    /// [`Edge::Max`], the last visible record, which comes before `bound`.
+    /// [`Edge::Max`], the last visible record, which comes before `bound`. `None` if there is no such record.
     fn outermost(&self, prefix: &Key, bound: Option<&Key>) -> Result<Option<Visible>> {
         match (self.query.edge, self.view) {
             (Edge::Min, _) => {

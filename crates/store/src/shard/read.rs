@@ -60,7 +60,7 @@ impl Target {
         }
     }
 
-    /// Reads any number of akeys of the dkey with this prefix.
+    /// Reads any number of akeys of the dkey with this prefix. With `Cond::DKEY_FETCH` in `cond`, the dkey must exist.
     fn fetch_all(
         &self,
         (container, oid, dkey): (ContainerId, ObjectId, &[u8]),
@@ -106,6 +106,7 @@ impl Target {
         if is_missing { Err(missing_key_error("akey")) } else { Ok(()) }
     }
 
+    /// Reads a single value into the reply. Without a value, the size in the reply remains zero.
     fn fetch_single(
         &self,
         from: &ReadView<'_>,
@@ -302,8 +303,8 @@ impl Target {
         Ok(())
     }
 
-    /// Reads complete checksum chunks into `place`, from chunk `first` of the location on, and verifies them. One chunk
-    /// with a CRC-32C is read and verified in one pass if possible.
+    /// Reads complete checksum chunks at `offset` of the data file into `place`, and verifies them. They begin at chunk
+    /// `first` of the location. One chunk with a CRC-32C is read and verified in one pass if possible.
     fn read_chunks(
         &self,
         (data, offset): (&Reader<'_>, u64),
@@ -370,7 +371,7 @@ fn scope_of<'k>(oid: ObjectId, single: &'k Key, request: &FetchRequest<'_>) -> S
     }
 }
 
-/// Fails if records do not have the size that the caller states. 0 accepts any size.
+/// Fails if records of `stored` bytes do not have the size `wanted` that the caller states. 0 accepts any size.
 fn check_record_size(wanted: u64, stored: u64) -> Result<()> {
     let kind = match wanted {
         0 => return Ok(()),

@@ -114,6 +114,7 @@ impl Target {
         }
     }
 
+    /// Body of [`Target::expect_no_leases`] for a target that has had leases.
     fn expect_no_leases_on(&self, slots: &[u32]) -> Result<()> {
         let words = self.control.read_leases(self.number());
         let plausible = uptime() + LEASE + MARGIN;
@@ -296,6 +297,7 @@ mod tests {
         }
     }
 
+    /// Each renewal uses the tokens of the lease before it.
     #[test]
     fn lease_is_renewed_until_its_data_changes() {
         let pool = Pool::new();
@@ -319,6 +321,7 @@ mod tests {
         assert!(is_valid(&of_first) && !is_valid(&lease.reads));
     }
 
+    /// A change waits only if it comes within the term of a lease, so several are tried.
     #[test]
     fn waiting_change_pauses_new_leases() {
         let pool = Pool::new();
@@ -344,6 +347,7 @@ mod tests {
         assert_eq!(latest(vec![lease(1), Err(ErrorKind::NoSpace.into())]), Err(None));
     }
 
+    /// A change would wait only within the term of a lease, so several are tried.
     #[test]
     fn thread_that_must_not_block_gets_busy() {
         let pool = Pool::new();

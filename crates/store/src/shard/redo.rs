@@ -24,8 +24,8 @@ fn open_bases(flushed: Option<&[u8]>, last: u64) -> Result<RangeInclusive<u64>> 
     Ok(flushed.map_err(damaged)?.saturating_add(1)..=last)
 }
 
-/// Parses the puts of a redo log that no commit includes (see [`open_bases`]). `is_stored` is false for a location of a
-/// key whose data does not match its checksums, so that it was never stored.
+/// Parses the puts of a redo log that no commit includes. `flushed` and `last` are those of [`open_bases`]. `is_stored`
+/// is false for a location of a key whose data does not match its checksums, so that it was never stored.
 fn parse<'l>(
     log: &'l [u8],
     (flushed, last): (Option<&[u8]>, u64),
@@ -39,7 +39,7 @@ fn parse<'l>(
     Ok(log)
 }
 
-/// Replaces the content of a write buffer by the puts of a log.
+/// Replaces the content of a write buffer by the puts of a log. `last` is the last commit of the index.
 fn fill(buffer: WriteBuffer<'_>, log: &Log<'_>, last: u64) -> Result<()> {
     match log.is_empty() && !log.is_damaged {
         true => buffer.clear(),

@@ -100,6 +100,7 @@ impl Target {
         let free = txn.free_pages()?;
         if free < FREE_MIN {
             let reserved = self.shared().reserved_pages().load(Ordering::Relaxed);
+            // Released pages could not be used as long as a reader lags.
             let is_of_use = reserved > 0 && !self.has_lagging_reader(txn)?;
             return Ok(is_of_use.then_some(FreePageWork::Release(BATCH)));
         }
@@ -224,6 +225,7 @@ mod tests {
         [b"T".as_slice(), &number.to_be_bytes()].concat()
     }
 
+    /// Puts all keys, one per commit.
     fn fill(target: &Target) {
         for number in 0..KEYS {
             target.change(|change| change.put(&key(number), &[7; 200])).unwrap();
@@ -237,6 +239,7 @@ mod tests {
         target.change(all).unwrap();
     }
 
+    /// Makes a number of small commits.
     fn commits(target: &Target, number: u32) {
         for _ in 0..number {
             target.change(|change| change.put(b"Rone", b"value")).unwrap();
@@ -275,6 +278,7 @@ mod tests {
         });
     }
 
+    /// The damaged key claims the largest number of reserved pages.
     #[test]
     fn damaged_count_does_not_panic() {
         with_target("/dev/shm", |target| {

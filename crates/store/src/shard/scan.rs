@@ -39,6 +39,7 @@ pub(crate) struct Scan<'t> {
 }
 
 impl<'t> Scan<'t> {
+    /// A scan of the keys under `prefix`, in the latest state or in a snapshot, as `view` says.
     pub(crate) fn new(from: &'t ReadView<'_>, prefix: Key, view: View) -> Result<Self> {
         let past = match view {
             View::Latest => None,
@@ -47,7 +48,8 @@ impl<'t> Scan<'t> {
         Ok(Self { now: from.cursor()?, past, prefix })
     }
 
-    /// The first record under the prefix whose data key is `from` or greater.
+    /// The first record under the prefix whose data key is `from` or greater; `None` if there is none. In a snapshot,
+    /// it comes from the data table or from the history.
     pub(crate) fn seek(&mut self, from: &[u8]) -> Result<Option<Visible>> {
         let Some((past, epoch)) = &mut self.past else {
             let entry = self.now.seek(from)?;

@@ -10,7 +10,7 @@ pub(crate) fn key(container: ContainerId, epoch: Epoch) -> Key {
     Key::container(Table::Snapshot, container).push(&epoch.0.to_be_bytes())
 }
 
-/// Newest snapshot of a container.
+/// Epoch of the newest snapshot of a container; `None` if it has no snapshots.
 pub(crate) fn newest(txn: &Txn, container: ContainerId) -> Result<Option<Epoch>> {
     let prefix = Key::container(Table::Snapshot, container);
     let last = txn.cursor()?.seek_before(&prefix.successor())?;

@@ -113,6 +113,7 @@ impl Overlay {
         Ok(())
     }
 
+    /// Adds a put. The first one reuses the memory of the last overlay of this thread.
     fn push(&mut self, key: &[u8], record: RecordBytes) {
         if self.0.capacity() == 0 {
             self.0 = SPARE.try_with(Cell::take).unwrap_or_default();

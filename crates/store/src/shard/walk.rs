@@ -42,7 +42,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Counts a record, whose key in a header has a number of bytes.
+    /// Counts a record, whose key takes `key_len` bytes in a header.
     fn count(&mut self, key_len: usize, record: &Record<'_>) {
         self.last_epoch = self.last_epoch.max(record.epoch);
         if let Body::Segment(place) = record.body {
@@ -126,8 +126,8 @@ pub(crate) fn tail_of(target: &Target, segment: u32, used: &Used) -> u64 {
     }
 }
 
-/// End of the extent to which a record refers. Checksums begin at the first byte of an extent, or at a later chunk if
-/// the bytes before were overwritten.
+/// End of the extent to which a record refers; `None` if its header is not found. Checksums begin at the first byte of
+/// an extent, or at a later chunk if the bytes before were overwritten.
 fn end_of_extent(target: &Target, segment: u32, last: &LastRecord) -> Option<u64> {
     let mut data_at = last.base;
     loop {

@@ -291,8 +291,8 @@ pub(crate) fn object_slot(container: ContainerId, oid: ObjectId) -> u32 {
     conflict_slot(container, oid, &[])
 }
 
-/// Slot for the existence of an object, which differs from its [`object_slot`]. A punch of the object changes it
-/// together with the slots of all its dkeys.
+/// Slot for the existence of an object, which differs from its [`object_slot`]. A punch of the object changes it in
+/// place of the slots of all dkeys.
 pub(crate) fn punch_slot(container: ContainerId, oid: ObjectId) -> u32 {
     conflict_slot(container, ObjectId { hi: !oid.hi, lo: !oid.lo }, &[])
 }

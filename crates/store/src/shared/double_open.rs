@@ -14,6 +14,7 @@ fn encode_record(address: usize) -> u64 {
     u64::from(std::process::id()) << PID_SHIFT | address as u64 >> PAGE_SHIFT
 }
 
+/// Address in a record from [`encode_record`].
 fn address_in(record: u64) -> u64 {
     (record % (1 << PID_SHIFT)) << PAGE_SHIFT
 }
@@ -62,6 +63,7 @@ mod tests {
         Control::open(&folder, &crate::Superblock::read_in(&folder)?).map(drop)
     }
 
+    /// Number of locks of all processes on the control file.
     fn locks_on_control(pool: &Scratch) -> usize {
         use std::os::unix::fs::MetadataExt;
         let inode = std::fs::metadata(pool.path().join("control")).unwrap().ino();

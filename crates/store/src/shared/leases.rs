@@ -63,6 +63,7 @@ fn hash_of((container, oid): Id) -> u64 {
 }
 
 impl Leases {
+    /// Leases of this process on the objects under one mutex, which hash bits above those of the bucket select.
     fn shard(&self, hash: u64) -> MutexGuard<'_, HashMap<Id, LeasedObject, StableHash>> {
         let shard = hash as usize / LEASE_BUCKETS % SHARDS;
         self.0[shard].lock().unwrap_or_else(PoisonError::into_inner)
@@ -151,6 +152,7 @@ pub(crate) fn counts(control: &Control, id: Id) -> &AtomicU64 {
     bucket(control, hash_of(id)).counts()
 }
 
+/// The bucket of an object with this hash.
 fn bucket(control: &Control, hash: u64) -> Bucket<'_, impl Fn(ProcessSlot) -> bool> {
     let first = hash as usize % LEASE_BUCKETS * BUCKET_LEN;
     Bucket {
@@ -187,6 +189,7 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
     /// counted. If the caller still finds the object after this, the object remains.
     fn insert(&self) -> Option<usize> {
         let lease = u64::from(self.slot.0) << SLOT_SHIFT | self.tag;
+        // An empty entry is taken first, otherwise that of a dead process.
         let index = self.entries().find(|&index| self.replace(index, 0, lease)).or_else(|| {
             self.entries().find(|&index| {
                 let found = self.atomics[index].load(Ordering::SeqCst);
@@ -203,6 +206,7 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
         index
     }
 
+    /// Changes a word of the bucket by one compare-and-swap; returns false if it is not `from`.
     fn replace(&self, index: usize, from: u64, to: u64) -> bool {
         let (won, lost) = (Ordering::SeqCst, Ordering::Relaxed);
         self.atomics[index].compare_exchange(from, to, won, lost).is_ok()
@@ -251,6 +255,7 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
     }
 }
 
+/// The process that has the lease in a word.
 fn owner(word: u64) -> ProcessSlot {
     ProcessSlot((word >> SLOT_SHIFT) as u32)
 }
@@ -329,6 +334,7 @@ mod tests {
         (state.control.slot.0 + 1) % PROCESSES_MAX as u32
     }
 
+    /// Leases that do not fit into the bucket are only counted, so any object of the bucket may be in use.
     #[test]
     fn full_bucket_keeps_unlinked_objects() {
         let pool = pool();
@@ -383,6 +389,7 @@ mod tests {
         assert!(!pool.opened().unlink_on_last_close(CONTAINER, oids[1]));
     }
 
+    /// An entry of a dead process is cleared when the object is unlinked, and a new lease may take it.
     #[test]
     fn leases_of_dead_processes_do_not_count() {
         let pool = pool();
@@ -546,6 +553,7 @@ mod models {
             self.removed.load(Ordering::Acquire)
         }
 
+        /// Runs `work` in another thread.
         fn beside<T: 'static>(
             &self,
             work: impl FnOnce(&Self) -> T + 'static,

@@ -160,6 +160,7 @@ impl Reads {
         Ok(())
     }
 
+    /// The single reads of the set.
     fn versions(&self) -> impl Iterator<Item = ReadVersion> {
         let version = |((target, version), slot): ((u32, u64), usize)| ReadVersion {
             target,
@@ -234,6 +235,7 @@ mod tests {
         assert!(parse(b"short", 2).is_err());
     }
 
+    /// Target 1 has reads of all slots in one version. A few reads remain single tokens.
     #[test]
     fn many_reads_compact_to_one_token_per_target_and_version() {
         let read = |target, slot, version| ReadVersion { target, slot, version };

@@ -218,7 +218,7 @@ impl<'c> WriteBuffer<'c> {
         if found == state { Ok(puts) } else { Err(damaged_error()) }
     }
 
-    /// A verified copy of the puts that are visible to readers.
+    /// A verified copy of the puts that are visible to readers. `from` is the first transaction of the buffer.
     fn copy_published(self, from: u64) -> Result<Puts> {
         self.copy(from, self.end()?)
     }
@@ -241,8 +241,8 @@ impl<'c> WriteBuffer<'c> {
         puts
     }
 
-    /// Empties the buffer and moves it on top of the state `from`. Until the caller stores `until`, the buffer belongs to
-    /// no state.
+    /// Empties the buffer and moves it on top of the state `from`, for up to `count_max` puts. Until the caller stores
+    /// `until`, the buffer belongs to no state.
     fn begin(self, from: u64, count_max: u64) {
         // Readers load `from` again at the end, so it is stored before puts are overwritten.
         self.from().store(seal(from), Ordering::Release);
@@ -402,7 +402,7 @@ impl<'c> LockedBuffer<'c> {
         }
     }
 
-    /// Puts on top of the last commit, with those that are not published yet.
+    /// Puts on top of the last commit, with those that are not published yet; `None` if there are none.
     pub(crate) fn appended(&self) -> Option<Published<'c>> {
         let end = PUTS + self.state().len;
         self.has_appended().then_some(Published { buffer: self.buffer, from: self.from, end })
@@ -756,13 +756,15 @@ fn bucket_word(from: u64, at: usize) -> u64 {
     seal((from & 0xffff_ffff) << 16 | at as u64)
 }
 
-/// Position of the newest put of a bucket, if the bucket belongs to this buffer.
+/// Position of the newest put of a bucket, from its word; `None` if the word is not of the buffer that begins at
+/// `from`.
 fn newest(bucket: u64, from: u64) -> Result<Option<usize>> {
     let value = unseal(bucket)?;
     Ok((value >> 16 == from & 0xffff_ffff && value != 0).then_some(value as u16 as usize))
 }
 
-/// Length of the name in a key: the key of an extent ends with the index of its first record.
+/// Length of the name in a key of `key_len` bytes: the key of an extent, whose `count` is not zero, ends with the index
+/// of its first record.
 fn name_len(key_len: usize, count: u32) -> usize {
     key_len.saturating_sub(if count > 0 { START_LEN } else { 0 })
 }
@@ -809,6 +811,7 @@ impl PutLocation {
         name_len(self.key_len, self.count) == name.len() && self.key_begins_with(buffer, name)
     }
 
+    /// True if the key of the put begins with `start`. Compares words, without a copy of the key.
     fn key_begins_with(self, buffer: WriteBuffer<'_>, start: &[u8]) -> bool {
         let (whole, rest) = start.as_chunks();
         let mut words = buffer.0[self.key_at()..].iter().map(|word| word.load(Ordering::Relaxed));
@@ -827,6 +830,7 @@ impl PutLocation {
         Extent::new((start as u64).swap_bytes(), u64::from(self.count))
     }
 
+    /// Copies the encoded record out of the buffer.
     fn record(self, buffer: WriteBuffer<'_>) -> RecordBytes {
         let words = &buffer.0[self.record_at()..self.end()];
         let mut bytes = RecordBytes::from_elem(0, words.len() * 8);
@@ -884,6 +888,7 @@ mod tests {
         (0..BUFFER_LEN).map(|_| AtomicU64::new(0)).collect()
     }
 
+    /// Record of the newest put with a name, on top of the state of transaction `id`.
     fn found(words: &[AtomicU64], id: u64, name: &[u8]) -> Option<Vec<u8>> {
         match WriteBuffer::from_atomics(words).view(id).unwrap() {
             BufferView::Puts(puts) => puts.last(name).unwrap().map(|put| put.record().to_vec()),
@@ -997,6 +1002,7 @@ mod models {
             LockedBuffer::lock(self.buffer(), self.last.load(Ordering::Relaxed)).unwrap()
         }
 
+        /// Puts a value into the buffer and acknowledges it.
         fn put(&self, value: u64) {
             let _lock = self.lock.lock().unwrap();
             let mut buffer = self.locked();
@@ -1042,6 +1048,7 @@ mod models {
             self.locked().retain(self.last.load(Ordering::Relaxed) + 1);
         }
 
+        /// The value that a reader finds, in the buffer or in the last commit.
         fn read(&self) -> u64 {
             loop {
                 let id = self.last.load(Ordering::Acquire);
@@ -1079,6 +1086,7 @@ mod models {
         number_in(put.record)
     }
 
+    /// Runs `write` beside a reader, in every order.
     fn model(write: impl Fn(&Target) + Send + Sync + 'static) {
         let write = std::sync::Arc::new(write);
         loom::model(move || {

@@ -22,6 +22,7 @@ pub(in crate::commit) fn part(node: u32) -> Scratch {
     })
 }
 
+/// Creates a container and opens it.
 pub(in crate::commit) fn container(pool: &OpenPool) -> Container {
     let spec = ContainerSpec { label: Some("c"), ..ContainerSpec::default() };
     pool.create_container(&spec).unwrap();
@@ -55,6 +56,7 @@ pub(in crate::commit) fn prepare(
     pool.prepare_change(container, commit, &[(Write { oid: oid(), op }, targets.to_vec())], &[])
 }
 
+/// Writes a large value, whose bytes are `value`, on one target.
 fn write(pool: &OpenPool, container: &Container, target: u32, value: u8) -> Result<Epoch> {
     let value = vec![value; LARGE];
     let value = Value::Single(Source::One(&value));
@@ -82,6 +84,7 @@ pub(in crate::commit) fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKin
     result.unwrap_err().kind()
 }
 
+/// Bytes that are free for data on all targets.
 fn free(pool: &OpenPool) -> u64 {
     pool.targets.iter().map(|target| target.free_data_bytes().unwrap()).sum()
 }
@@ -100,6 +103,7 @@ pub(in crate::commit) fn restart(pool: &mut Scratch) {
     pool.reopen();
 }
 
+/// The commit is prepared on targets 0 and 2. Target 1 remains usable.
 #[test]
 fn prepared_targets_are_in_doubt_until_commit() {
     let scratch = part(1);
@@ -123,6 +127,8 @@ fn prepared_targets_are_in_doubt_until_commit() {
     expect_sound(&scratch);
 }
 
+/// The shortest value is stored in the index, the others in segments. A repeated abort and a late commit have no
+/// effect.
 #[test]
 fn abort_frees_staged_data() {
     let scratch = part(1);
@@ -141,6 +147,8 @@ fn abort_frees_staged_data() {
     expect_sound(&scratch);
 }
 
+/// Commit 1 is committed and forgotten. Commit 2 is aborted on behalf of another node, so its client can no longer
+/// commit it.
 #[test]
 fn coordinator_decides_once() {
     let scratch = part(0);
@@ -193,6 +201,8 @@ fn late_preparation_of_resolved_commit_is_not_applied() {
     expect_sound(&scratch);
 }
 
+/// Two commits are prepared. Then the pool is closed and opened, at first without and then with a restart of the
+/// machine.
 #[test]
 fn prepared_commit_survives_machine_restart() {
     for durability in [Durability::Commit, Durability::Process] {
@@ -278,6 +288,7 @@ fn commit_of_dead_process_is_completed() {
     }
 }
 
+/// Commit 1 is prepared on target 1. Other commits that need this target are refused.
 #[test]
 fn refused_commit_on_target_in_doubt_frees_its_data() {
     let scratch = part(0);
@@ -304,6 +315,7 @@ fn refused_commit_on_target_in_doubt_frees_its_data() {
     expect_sound(&scratch);
 }
 
+/// A transaction reads the value of target 1. Then a change of this value is prepared, and committed or aborted.
 #[test]
 fn earlier_reads_conflict_with_commit_but_not_with_abort() {
     let scratch = part(0);
@@ -330,6 +342,7 @@ fn earlier_reads_conflict_with_commit_but_not_with_abort() {
     write(&pool, &container, 1, 9).unwrap();
 }
 
+/// The epoch of the commit is later than that of the preparation.
 #[test]
 fn a_snapshot_has_the_epoch_of_its_commit() {
     let scratch = part(1);
@@ -356,6 +369,7 @@ fn a_snapshot_has_the_epoch_of_its_commit() {
     expect_sound(&scratch);
 }
 
+/// A prepared commit keeps target 2 in doubt, so the space of a destroyed container there cannot be freed yet.
 #[test]
 fn destroy_with_target_in_doubt_frees_space_after_resolution() {
     let scratch = part(0);
@@ -381,6 +395,7 @@ fn destroy_with_target_in_doubt_frees_space_after_resolution() {
     expect_sound(&scratch);
 }
 
+/// Damages a prepared commit and a decision.
 #[test]
 fn a_damaged_commit_is_reported_and_repaired() {
     let mut scratch = part(0);
@@ -409,6 +424,8 @@ fn a_damaged_commit_is_reported_and_repaired() {
     assert_eq!(latest(&pool, &reopened(&pool)), [None, Some(2), None]);
 }
 
+/// Scrub detects damage of prepared data. Salvage copies only the committed value, and reports the prepared commit as
+/// lost.
 #[test]
 fn scrub_reads_prepared_data_and_salvage_omits_it() {
     let mut scratch = part(0);
@@ -438,6 +455,7 @@ fn scrub_reads_prepared_data_and_salvage_omits_it() {
     assert_eq!((found, salvage.losses().count), (1, 1));
 }
 
+/// Prepares and commits values until one of them finds no space.
 #[test]
 fn preparation_without_space_leaves_no_target_in_doubt() {
     let scratch = part(0);

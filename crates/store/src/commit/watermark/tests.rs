@@ -22,6 +22,7 @@ fn abandon(pool: &OpenPool, container: &Container, commit: Commit) -> Result<Epo
     Ok(epoch)
 }
 
+/// Number of decisions that the watermarks of the pool count.
 fn count(pool: &OpenPool) -> u64 {
     pool.watermark().unwrap().count
 }
@@ -40,6 +41,7 @@ fn watermarks_round_trip_and_damage_is_detected() {
     esker_testing::fuzz("watermark", &[value.to_vec()], |bytes| drop(Watermark::decode(bytes)));
 }
 
+/// A committed and an aborted commit are swept. Their clients or other nodes may still ask for them.
 #[test]
 fn outcome_of_swept_commit_is_unknown() {
     let scratch = part(0);
@@ -95,6 +97,7 @@ fn commit_prepared_before_sweep_commits_after_it() {
     assert_eq!(count(&pool), 1);
 }
 
+/// The maximum number of decisions is set to 3.
 #[test]
 fn full_table_refuses_commits_until_it_is_swept() {
     let mut scratch = part(0);
@@ -192,6 +195,7 @@ fn decisions_of_earlier_releases_are_counted_and_swept() {
     expect_sound(&scratch);
 }
 
+/// Commit 1 is swept before the damage. After the repair, its outcome must still be unknown.
 #[test]
 fn damaged_watermark_is_reported_and_repair_keeps_sweeps() {
     let mut scratch = part(0);

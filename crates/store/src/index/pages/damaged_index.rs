@@ -51,12 +51,12 @@ impl DamagedIndex {
         Self { file, state, trouble }
     }
 
-    /// Damage of the meta pages, which affects the complete file.
+    /// Damage of the meta pages, which affects the complete file, if any.
     pub(crate) fn meta_damage(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// Transaction id of the last commit of the index.
+    /// Transaction id of the last commit of the index; `None` if no meta page can be read.
     pub(crate) fn last_commit(&self) -> Option<u64> {
         self.state.as_ref().map(|meta| meta.txn)
     }
@@ -150,6 +150,7 @@ impl Visit for Visitor<'_> {
         }
     }
 
+    /// Reports the gap, then the entries on the damaged page that may belong to it.
     fn gap(&mut self, gap: Gap) {
         self.report(Finding::Gap(&gap));
         let page = Some(gap.page).filter(|_| gap.holds_entries);

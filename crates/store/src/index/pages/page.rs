@@ -43,6 +43,7 @@ pub(super) struct Tree {
 const TREE: usize = 48;
 
 impl Tree {
+    /// Parses the description of a tree in a meta page.
     fn parse(bytes: &[u8]) -> Option<Self> {
         Some(Self {
             flags: u16_at(bytes, 4)?,
@@ -140,7 +141,8 @@ pub(super) fn nodes(
     if overlap(&nodes) { Err("has nodes that overlap") } else { Ok(nodes) }
 }
 
-/// Parses the node at offset `at` of a page. In a branch page, its flags are the upper bits of the page number.
+/// Parses the node at offset `at` of a page, whose nodes begin at `upper`; `None` if it does not fit. In a branch page,
+/// its flags are the upper bits of the page number.
 fn node(page: &[u8], at: usize, upper: usize, kind: PageKind) -> Option<Node<'_>> {
     (at >= upper).then_some(())?;
     let low = u64::from(u16_at(page, at)?) | u64::from(u16_at(page, at + 2)?) << 16;
@@ -185,7 +187,7 @@ pub(super) fn overflow_data(pages: &[u8], len: usize) -> Option<&[u8]> {
     pages.get(PAGE_HEADER..PAGE_HEADER.checked_add(len)?)
 }
 
-/// Number of overflow pages that the header of the first one claims.
+/// Number of overflow pages that the header of the first one claims; `None` if the page is not an overflow page.
 pub(super) fn overflow_length(page: &[u8], number: u64) -> Option<u64> {
     let pages = u32_at(page, 12).map(u64::from)?;
     is_overflow(page, number, pages).then_some(pages)

@@ -24,6 +24,7 @@ impl Keys {
         }
     }
 
+    /// True if a key has a possible length.
     fn are_sound(self, key: &[u8]) -> bool {
         match self {
             Self::Bytes => !key.is_empty(),
@@ -118,6 +119,7 @@ impl<'f> Walk<'f> {
         self.reached[0] = 0b11;
     }
 
+    /// Adds a problem to the list, up to [`PROBLEMS_MAX`].
     fn report(&mut self, trouble: String) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(trouble);
@@ -163,7 +165,7 @@ impl<'f> Walk<'f> {
         Ok(())
     }
 
-    /// Reports a page that cannot be followed.
+    /// Reports a page that cannot be followed, in a tree of `depth` levels.
     fn lose(&mut self, page: u64, place: &PagePosition, depth: u16, keys: Keys, trouble: String) {
         self.report(trouble);
         if keys == Keys::Bytes {
@@ -174,7 +176,8 @@ impl<'f> Walk<'f> {
         }
     }
 
-    /// Visits a page and the pages below it. If it is damaged, or was reached before, it is reported as lost.
+    /// Visits a page and the pages below it, in a tree of `depth` levels. A page that is damaged, or was reached
+    /// before, is reported as lost.
     fn page(
         &mut self,
         number: u64,
@@ -203,6 +206,7 @@ impl<'f> Walk<'f> {
         }
     }
 
+    /// Counts a leaf page and visits its entries.
     fn leaf(&mut self, nodes: &[Node<'_>], keys: Keys, met: &mut TreeCounts) {
         met.leaf_pages += 1;
         met.entries += nodes.len() as u64;
@@ -294,7 +298,7 @@ impl<'f> Walk<'f> {
         Ok(pages.collect::<Option<Vec<_>>>().unwrap_or_default().concat())
     }
 
-    /// Verifies a list of free pages: a count, then page numbers in descending order.
+    /// Verifies a list of pages that transaction `txn` freed: a count, then page numbers in descending order.
     fn free_pages(&mut self, txn: u64, data: &[u8]) {
         let count = u64_at(data, 0).filter(|count| *count < (data.len() / 8) as u64);
         let Some(count) = count.filter(|_| (1..=self.txn).contains(&txn)) else {
@@ -314,7 +318,7 @@ impl<'f> Walk<'f> {
     }
 }
 
-/// First and last key of a sound leaf page. Its position in the tree is not checked.
+/// First and last key of a sound leaf page; `None` for all other pages. Its position in the tree is not checked.
 pub(super) fn key_range(page: &[u8], number: u64) -> Option<(&[u8], &[u8])> {
     let place = PagePosition { level: 1, from: None, below: None };
     let nodes = sound_nodes(page, number, &place, PageKind::Leaf, Keys::Bytes).ok()?;
@@ -337,8 +341,8 @@ fn sound_nodes<'p>(
     sound.map_err(|trouble| format!("page {number} {trouble}"))
 }
 
-/// Checks the order of keys on a page; returns a description of the first error. The first key of a branch page is not
-/// stored.
+/// Checks the order of keys on a page; returns a description of the first error, if any. The first key of a branch page
+/// is not stored.
 fn disorder(
     nodes: &[Node<'_>],
     place: &PagePosition,

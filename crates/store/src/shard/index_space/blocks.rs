@@ -54,6 +54,7 @@ impl FailedAttempt {
             || now >= self.pause.load(Ordering::Relaxed)
     }
 
+    /// Records a failed attempt with `free` free pages. `pause` is the transaction id at which its pause ends.
     pub(super) fn record(&self, free: u64, pause: u64) {
         self.free.store(free, Ordering::Relaxed);
         self.pause.store(pause, Ordering::Relaxed);
@@ -64,7 +65,7 @@ pub(super) fn block_key(number: u32) -> Key {
     Key::table(Table::Block).push(&number.to_be_bytes())
 }
 
-/// Length of the value of a block, whose first page begins with a header of LMDB.
+/// Length of the value of a block of `block_bytes` bytes, whose first page begins with a header of LMDB.
 pub(super) fn value_len(block_bytes: u64) -> usize {
     block_bytes as usize - PAGE_HEADER
 }
@@ -101,7 +102,8 @@ pub(crate) fn make_blocks(index: &Arc<Index>, file: &File, superblock: &Superblo
     Ok(())
 }
 
-/// Range of a block in the file of the index, without its first page; `None` if the block does not exist.
+/// Range of a block of `bytes` bytes in the file of the index, without its first page; `None` if the block does not
+/// exist.
 pub(super) fn inside(txn: &Txn, number: u32, bytes: u64) -> Result<Option<Range<u64>>> {
     let Some(page) = txn.page_of(&block_key(number))? else { return Ok(None) };
     let begin = page * PAGE as u64;

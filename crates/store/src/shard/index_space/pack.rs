@@ -103,7 +103,7 @@ impl BlockPositions {
         Ok(Self { begins, pages })
     }
 
-    /// Number of the position to which a page belongs.
+    /// Number of the position to which a page belongs; `None` if it belongs to none.
     fn at(&self, page: u64) -> Option<usize> {
         let at = self.begins.partition_point(|&begin| begin <= page).checked_sub(1)?;
         (page < self.begins[at] + self.pages).then_some(at)

@@ -45,6 +45,7 @@ fn key(number: u32) -> Vec<u8> {
     [b"T".as_slice(), &number.to_be_bytes()].concat()
 }
 
+/// Puts a thousand keys with values of 200 bytes, from number `first` on.
 fn put_thousand(target: &Target, first: u32) -> Result<()> {
     target.change(|change| {
         change.check_room()?;
@@ -63,6 +64,7 @@ fn restart_machine(pool: &Scratch) {
     std::os::unix::fs::FileExt::write_all_at(&control.unwrap(), &[0; 8], 8).unwrap();
 }
 
+/// Removes the keys below number `keys`, a thousand per commit.
 fn empty(target: &Target, keys: u32) {
     for first in (0..keys).step_by(1000) {
         let thousand = |change: &mut crate::shard::change::Change<'_>| {
@@ -103,6 +105,7 @@ fn check(pool: &Scratch) {
     );
 }
 
+/// The index is filled with small values, which are then removed, several times.
 #[test]
 fn index_grows_into_unused_segments_and_returns_them() {
     for (medium, durability) in MEDIA {

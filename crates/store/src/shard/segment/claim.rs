@@ -64,7 +64,7 @@ impl AppendSlots {
         AppendSlot { held, busy: false, may_collect: false }
     }
 
-    /// The segment to which compaction moves data.
+    /// The segment to which compaction moves data; `None` if it has none yet.
     pub(super) fn compaction_segment(&self) -> Option<u32> {
         self.compaction.lock().unwrap_or_else(PoisonError::into_inner).segment
     }
@@ -139,8 +139,8 @@ impl AppendSlot<'_> {
     }
 }
 
-/// Claims a segment to append to. Dead segments are freed first: their memory is already in use, while the first write
-/// to a segment may take ten times as long. The later steps cost more, and the last ones are repeated.
+/// Claims a segment with space for `need` bytes. Dead segments are freed first: their memory is already in use, while
+/// the first write to a segment may take ten times as long. The later steps cost more, and the last ones are repeated.
 fn claim_anywhere(target: &Target, need: u64, mut wait: SpaceWait) -> Result<u32> {
     if let Some(segment) = target.table().take_open(need, Segments::take_unowned) {
         return Ok(segment);
@@ -171,7 +171,8 @@ fn claim_anywhere(target: &Target, need: u64, mut wait: SpaceWait) -> Result<u32
     }
 }
 
-/// Claims an empty segment. If `urgent`, segments are freed for it. Otherwise only a free segment is claimed.
+/// Claims an empty segment and returns its number. If `urgent`, segments are freed for it. Otherwise only a free
+/// segment beyond the reserve is claimed.
 pub(crate) fn claim_empty(target: &Target, urgent: bool) -> Result<u32> {
     let bytes = target.segment_bytes();
     match urgent {
@@ -180,8 +181,8 @@ pub(crate) fn claim_empty(target: &Target, urgent: bool) -> Result<u32> {
     }
 }
 
-/// If no segment is free because views pin dead ones, open segments may be used without the reserve. It becomes free
-/// when the views end.
+/// Takes an open segment without leaving the reserve free, if no segment is free because views pin dead ones. The
+/// reserve becomes free when the views end. `None` if no view pins one, or no open segment has `need` bytes of space.
 fn last_resort(target: &Target, need: u64) -> Option<u32> {
     let kept = viewed_count(target) > 0;
     let table = target.table();
@@ -195,6 +196,7 @@ pub(super) fn viewed_count(target: &Target) -> usize {
     (0..target.segment_count()).filter(dead).filter(|&segment| target.is_viewed(segment)).count()
 }
 
+/// Error for a claim of `need` bytes. Its message depends on whether views pin segments, and on other targets' space.
 fn pool_full_error(target: &Target, need: u64) -> Error {
     let remedy = match viewed_count(target) {
         0 => "delete something, or make a larger pool".to_owned(),
@@ -243,8 +245,8 @@ pub(crate) fn take_over_dead(target: &Target) -> Vec<u32> {
     unfinished
 }
 
-/// Takes over a busy segment of a dead owner. Since the owner was found dead, another process may have taken its slot
-/// and then the segment. In that case it keeps the segment.
+/// Takes over a busy segment of a dead owner; returns true if that succeeded. Since the owner was found dead, another
+/// process may have taken its slot and then the segment. In that case it keeps the segment.
 fn take_over(target: &Target, segment: u32, owner: ProcessSlot) -> bool {
     let atomics = target.shared().segment(segment);
     let (old, new) = (SegmentState::Busy(owner), SegmentState::Busy(target.process()));

@@ -112,7 +112,7 @@ pub(super) fn live_bytes(target: &Target, txn: &Txn, segment: u32) -> Result<u64
     Ok(sum)
 }
 
-/// Index entries that refer to the data after `header`.
+/// Index entries that refer to the data after `header`, which is at `data_at` in a segment.
 pub(super) fn pieces(txn: &Txn, header: &Header, segment: u32, data_at: u64) -> Result<Vec<Piece>> {
     let data = data_at..data_at + u64::from(header.data_len);
     let mut found = Vec::new();
@@ -146,6 +146,7 @@ fn end_of(first: &Key, header: &Header) -> Result<Key> {
     })
 }
 
+/// True if the data of a piece begins in the range `data` of a segment.
 fn is_stored_in(piece: &Piece, segment: u32, data: &Range<u64>) -> Result<bool> {
     Ok(match piece.record()?.body {
         Body::Segment(place) => place.segment == segment && data.contains(&u64::from(place.offset)),
@@ -179,7 +180,7 @@ impl Target {
         })
     }
 
-    /// Compacts every segment that is worth it, once.
+    /// Compacts each segment once, if at most six eighths of it are live.
     pub(crate) fn compact_all(&self) -> Result<()> {
         let _alone = self.append_slots.compacting.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = self.segment_bytes() / 8 * LIVE_EIGHTHS_MAX;
@@ -189,8 +190,9 @@ impl Target {
         self.control.unless_compacting(self.number(), work).map(drop)
     }
 
-    /// Compacts segments, each once, while `wanted` returns true. Returns true if space was gained. The caller excludes
-    /// other compactions: two that share the reserve could fill it without freeing a segment.
+    /// Compacts segments, each once, while `wanted` returns true. Returns true if space was gained. Stops early if all
+    /// segments together cannot free `need` bytes. The caller excludes other compactions: two that share the reserve
+    /// could fill it without freeing a segment.
     fn compact_while(&self, wanted: &mut dyn FnMut(&Victim) -> bool, need: u64) -> Result<bool> {
         let (mut gained, mut tried) = (false, Vec::new());
         while let Some(victim) = self.victim(&tried, need)?.filter(|victim| wanted(victim)) {
@@ -235,9 +237,9 @@ impl Target {
         }
     }
 
-    /// Moves the live data of `victim`, which needs `footprint` bytes. Without the reserve, all of it must go to one
-    /// segment to which no other process writes. If the move is interrupted, the remaining data has space there.
-    /// Otherwise the reserve could never become free again.
+    /// Moves the live data of `victim`, which needs `footprint` bytes, and returns the number of moved bytes. Without
+    /// the reserve, all of it must go to one segment to which no other process writes. If the move is interrupted, the
+    /// remaining data has space there. Otherwise the reserve could never become free again.
     fn move_out(&self, victim: u32, footprint: u64) -> Result<u64> {
         if !self.table().has_reserve() {
             Writer::for_compaction(self).room_for(footprint)?;
@@ -262,7 +264,7 @@ impl Target {
     }
 
     /// Copies pieces to another segment and makes the index refer to the copies. Entries that have changed meanwhile
-    /// are left.
+    /// are left. Returns the number of copied bytes.
     pub(super) fn move_pieces(&self, found: &[Piece]) -> Result<u64> {
         if found.is_empty() {
             return Ok(0);
@@ -345,6 +347,7 @@ impl Target {
         Ok(found.into_iter().find(|victim| !self.is_viewed(victim.number)))
     }
 
+    /// All segments that could be compacted, except those that were `tried`.
     fn victims(&self, tried: &[u32]) -> Result<Vec<Victim>> {
         let dead = collect::all_dead(self.view_of(Scope::Committed)?.committed())?;
         let candidates = (0..self.segment_count())
@@ -398,6 +401,7 @@ impl Target {
         }
     }
 
+    /// Bytes of space in all open segments together.
     fn open_room(&self) -> u64 {
         self.rooms().iter().sum()
     }

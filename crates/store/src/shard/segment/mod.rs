@@ -119,6 +119,7 @@ impl<'t> Writer<'t> {
         Header::encode(append.key, append.count, append.len, &mut self.slot.scratch);
         let sums = self.write(begin, append)?;
         let atomics = self.target.shared().segment(segment);
+        // The tail passes the extent only when the extent is complete.
         atomics.tail.store(tail, Ordering::Release);
         self.note(segment, at, u64::from(append.len));
         Ok(ExtentLocation {
@@ -130,8 +131,8 @@ impl<'t> Writer<'t> {
         })
     }
 
-    /// Records that bytes were appended to a segment. For a segment that is the last one already, its first position
-    /// remains.
+    /// Records that `bytes` bytes were appended to a segment, whose tail was `began_at` before. If the last append was
+    /// to the same segment, the tail before that one remains recorded.
     fn note(&mut self, segment: u32, began_at: u64, bytes: u64) {
         match self.appended.last_mut() {
             Some(last) if last.segment == segment => last.bytes += bytes,
@@ -163,7 +164,8 @@ impl<'t> Writer<'t> {
         }
     }
 
-    /// Writes the header, which is in the scratch buffer, and the data after it, with checksums.
+    /// Writes the header, which is in the scratch buffer, and the data after it, at `begin` in the data file. Returns
+    /// the checksums of the data.
     fn write(&mut self, begin: u64, append: &Append<'_>) -> Result<Sums> {
         let chunks = Checksum::chunks(append.len as usize);
         let mut sums = Sums::with_capacity(chunks * append.checksum.width());
@@ -187,6 +189,7 @@ impl<'t> Writer<'t> {
         ))
     }
 
+    /// True if the segment is busy for this process.
     fn is_mine(&self, segment: u32) -> bool {
         self.target.shared().segment(segment).load() == SegmentState::Busy(self.target.process())
     }

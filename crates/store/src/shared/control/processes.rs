@@ -210,6 +210,7 @@ impl Control {
     }
 }
 
+/// Kind of lock for a mode of use. `None` drops the lock.
 fn kind_of(mode: Option<OpenMode>) -> lock::LockKind {
     match mode {
         None => lock::LockKind::None,
@@ -228,6 +229,7 @@ mod tests {
         locks_on_byte(pool, BYTE_PROCESS + u64::from(slot.0))
     }
 
+    /// Number of locks of all processes on one byte of the control file.
     fn locks_on_byte(pool: &Scratch, byte: u64) -> usize {
         use std::os::unix::fs::MetadataExt;
         let inode = std::fs::metadata(pool.path().join("control")).unwrap().ino();

@@ -45,6 +45,7 @@ impl<'p> Model<'p> {
         self.pool.write(&self.container, self.target, &[Write { oid, op }], &[], None).map(drop)
     }
 
+    /// Stores a value of `len` bytes, and notes the space that it takes.
     fn put(&mut self, key: u64, len: u64) -> Result<()> {
         let (dkey, value) = (key.to_be_bytes(), vec![key as u8; len as usize]);
         let value = Value::Single(Source::One(&value));
@@ -125,8 +126,9 @@ fn writes_succeed_while_live_data_leaves_space() {
     }
 }
 
+/// Fills the target six times, and removes some values of each segment in between.
 #[test]
-fn full_pool_is_refilled_after_removals() {
+fn removing_always_frees() {
     for (mib, targets) in LAYOUTS {
         let pool = Scratch::new(mib << 20, |spec| spec.targets = Some(targets));
         let state = pool.opened();

@@ -11,7 +11,8 @@ const LARGE: usize = 700 << 10;
 /// Most bytes that the file system takes for the map of the file.
 const MAP_BYTES: u64 = 64 << 10;
 
-/// A pool of one target with segments of 1.5 MiB, which share chunks of the mapping, on a disk.
+/// A pool of one target with segments of 1.5 MiB, which share chunks of the mapping, on a disk. `None` if the file
+/// system there cannot be written through a mapping.
 fn disk_pool(durability: Durability) -> Option<Scratch> {
     let place = Path::new("/var/tmp");
     if !CachedMap::can_write(&std::fs::File::open(place).unwrap()) {

@@ -39,6 +39,7 @@ fn write(pool: &Pool, container: &Container, op: WriteOp<'_>) -> Result<()> {
     pool.write(container, 0, &[Write { oid, op }], &[], None).map(drop)
 }
 
+/// Stores a single value of `len` bytes under a dkey that is a number.
 fn put(pool: &Pool, container: &Container, number: u64, len: usize) -> Result<()> {
     let (dkey, value) = (number.to_be_bytes(), vec![number as u8; len]);
     let value = Value::Single(Source::One(&value));
@@ -51,6 +52,7 @@ fn remove(pool: &Pool, container: &Container, number: u64) -> Result<()> {
     write(pool, container, WriteOp::PunchDkey { dkey: &dkey, cond: Cond::NONE })
 }
 
+/// Numbers of the segments in a wanted state.
 fn in_state(target: &Target, wanted: impl Fn(SegmentState) -> bool) -> Vec<u32> {
     let atomics = target.shared();
     (0..target.segment_count()).filter(|&number| wanted(atomics.segment(number).load())).collect()
@@ -76,6 +78,7 @@ fn make_all_dead(target: &Target) {
         .unwrap();
 }
 
+/// Each of the readers may still read the dead segments, so none is freed before the last one ends.
 #[test]
 fn claim_waits_for_old_readers_if_all_segments_are_dead() {
     let pool = pool();
@@ -98,6 +101,8 @@ fn claim_waits_for_old_readers_if_all_segments_are_dead() {
     });
 }
 
+/// Another process uses all free segments for a compaction. A claim here cannot compact without one, and waits until
+/// they are released.
 #[test]
 fn compaction_without_space_waits_for_its_owner() {
     let pool = pool();
@@ -152,6 +157,7 @@ fn append(target: &Target, writer: &mut Writer<'_>) -> u32 {
     busy.into_iter().find(|number| !before.contains(number)).unwrap()
 }
 
+/// Another process takes over the segment to which this one appends.
 #[test]
 fn lost_segment_is_not_changed_by_old_owner() {
     let pool = pool();
@@ -209,6 +215,7 @@ fn commit_checks_ownership_of_its_segments() {
     assert!(first.is_none_or(|(key, _)| key[0] != Table::Data as u8), "a record was made");
 }
 
+/// The segment has 15,000 live bytes, of which its dead owner has counted 10,000.
 #[test]
 fn segments_of_dead_processes_are_recounted() {
     let pool = pool();
@@ -360,6 +367,7 @@ fn reader_waiting_for_commit_keeps_no_view() {
     }
 }
 
+/// A view may outlive all processes that have the pool open, so a rebuild of the control file looks for its pin.
 #[test]
 fn recount_does_not_free_segment_pinned_by_view() {
     let pool = pool();
