@@ -365,7 +365,7 @@ mod tests {
             self.write(op).unwrap();
         }
 
-        /// The last extent of the array.
+        /// The last extent of an object under akey `a`, and its dkey; `None` if there is none.
         fn last_extent(&self, oid: ObjectId) -> Option<(Vec<u8>, Extent)> {
             let query = KeyQuery {
                 edge: Edge::Max,

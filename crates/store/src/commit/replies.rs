@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(check(false).problems.len(), 0);
     }
 
-    /// 500 slots make one change each, and at most 100 entries are stored.
+    /// 500 slots make one change each. At most 100 entries are stored, those of the latest changes.
     #[test]
     fn least_recently_used_slots_are_evicted() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));

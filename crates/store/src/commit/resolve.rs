@@ -222,7 +222,7 @@ impl Resolving<'_> {
         Ok(true)
     }
 
-    /// The edits of each target. All end with the epoch of the last applied commit.
+    /// The edits of each target. The last one of each records that the target has applied the commit.
     fn edits(&self, txns: &[WriteTxn]) -> Result<Vec<Vec<IndexEdit>>> {
         let applied = || {
             let epoch = self.epoch().0.to_le_bytes();

@@ -43,6 +43,7 @@ impl Watermark {
         value
     }
 
+    /// Decodes a stored value. Fails with `Corrupt` if it does not match its checksum.
     fn decode(value: &[u8]) -> Result<Self> {
         let content = value.split_first_chunk::<16>();
         let content =

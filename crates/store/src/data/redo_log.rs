@@ -194,6 +194,7 @@ mod tests {
             for _ in 0..*count {
                 let before = batch.bytes.len();
                 batch.add(&puts.get(number));
+                // An entry has one word more than its put in a buffer.
                 size = (size.0 + 1, size.1 + (batch.bytes.len() - before) / 8 - 1);
                 ends.push(batch.begin + batch.bytes.len());
                 number += 1;

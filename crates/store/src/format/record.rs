@@ -238,7 +238,7 @@ pub(crate) const UNTIL_LEN: usize = 8;
 pub(crate) fn split_history(value: &[u8]) -> Result<(Epoch, &[u8])> {
     match value.split_first_chunk::<UNTIL_LEN>() {
         Some((until, record)) => Ok((Epoch(u64::from_le_bytes(*until)), record)),
-        // This always fails: it makes the error for a damaged record.
+        // An empty record always fails to decode, with the error for a damaged record.
         None => Record::decode(&[], &[]).map(|_| (Epoch(0), value)),
     }
 }

@@ -202,7 +202,8 @@ mod tests {
     use crate::tests::Scratch;
     use esker_types::ErrorKind;
 
-    /// No process has had the pool open since the machine started.
+    /// A changed boot id in the control file simulates a restart of the machine. A segment has dead bytes, whose count
+    /// only a commit could remove.
     #[test]
     fn opening_a_pool_needs_no_space_in_the_index() {
         let mut pool = Scratch::new(24 << 20, |spec| {

@@ -189,6 +189,7 @@ impl<T> Group<T> {
         has_data: bool,
         job: Job<'_, T>,
     ) -> Result<Epoch> {
+        // The leader of a batch waits for arriving threads before it commits.
         self.arriving.fetch_add(1, Ordering::AcqRel);
         let mut state = self.lock();
         self.arriving.fetch_sub(1, Ordering::AcqRel);

@@ -85,7 +85,7 @@ impl Target {
         fill(buffer, &log, txn.id())
     }
 
-    /// False if the data at a location does not match its checksums.
+    /// False if the data at a location does not match its checksums. Other errors do not show that the data is missing.
     fn is_stored(&self, key: &[u8], place: &Location<'_>) -> bool {
         let mut bytes = vec![0; place.covered as usize];
         let read = self.read_verified(key, place, 0, &mut bytes);

@@ -204,6 +204,7 @@ fn buffers_begin(targets_end: usize, targets: usize) -> usize {
 /// Size in bytes of the control file of a pool.
 pub(crate) fn file_size(superblock: &Superblock) -> u64 {
     let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
+    // The log of the experimental format is in the place of the write buffers.
     let has_buffers = superblock.has_write_buffer() || superblock.has_old_log();
     let buffers = if has_buffers { targets * BUFFER_LEN } else { 0 };
     ((buffers_begin(targets_end(targets, segments), targets) + buffers) * 8) as u64
@@ -334,8 +335,8 @@ impl Control {
     ///
     /// # Errors
     /// `Overflow` if [`PROCESSES_MAX`] processes have the pool open. `Busy` if processes in another PID or time
-    /// namespace use it, another copy of this library in this process, or a writer of a pool that is read-only here.
-    /// `Corrupt` if the file is truncated.
+    /// namespace use it, or another copy of this library in this process. `Busy` also if a pool that is read-only here
+    /// has a writer. `Corrupt` if the file is truncated.
     pub(crate) fn open(pool: &Folder, superblock: &Superblock) -> Result<Self> {
         let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
         let file = pool.file(NAME, pool.most(), superblock.file_permissions());

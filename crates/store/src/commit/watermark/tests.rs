@@ -160,6 +160,7 @@ fn watermark_survives_machine_restart() {
     abandon(&pool, &container, started(clock, 3)).unwrap();
 }
 
+/// The start of a commit is a clock of its coordinator that the client has read before.
 #[test]
 fn start_later_than_clock_is_refused() {
     let scratch = part(0);

@@ -164,6 +164,7 @@ fn node(page: &[u8], at: usize, upper: usize, kind: PageKind) -> Option<Node<'_>
     Some(Node { key, content, place: at..end })
 }
 
+/// True if two of the nodes share bytes.
 fn overlap(nodes: &[Node<'_>]) -> bool {
     let mut places: Vec<_> = nodes.iter().map(|node| node.place.clone()).collect();
     places.sort_unstable_by_key(|place| place.start);

@@ -76,15 +76,15 @@ impl Target {
         }
         let atomics = self.shared().segment(segment);
         atomics.store(match &counted {
-            // The next collection finds from these counts that it is dead.
+            // The next collection finds from these counts that the segment is dead.
             Ok(counted) if counted.live == 0 && counted.published > 0 => SegmentState::Sealed,
             Ok(counted) if counted.tail == 0 => SegmentState::Free,
-            // It is counted later: when the prepared commit that refers to its data is resolved, or when the index has
-            // space for the buffered puts.
+            // The segment is counted later: when the prepared commit that refers to its data is resolved, or when the
+            // index has space for the buffered puts.
             Err(error) if [ErrorKind::InDoubt, ErrorKind::NoSpace].contains(&error.kind()) => {
                 SegmentState::Busy(ProcessSlot::NOBODY)
             }
-            // It is open even if it is almost full, since a compaction that was in progress may need the rest.
+            // The segment is open even if it is almost full, since a compaction that was in progress may need the rest.
             _ => SegmentState::Open(None),
         });
         counted.map(drop)

@@ -197,7 +197,7 @@ impl Target {
         let (mut gained, mut tried) = (false, Vec::new());
         while let Some(victim) = self.victim(&tried, need)?.filter(|victim| wanted(victim)) {
             match self.compact_one(&victim) {
-                // It may have more data, so it may be chosen again.
+                // The segment may have more data, so it may be chosen again.
                 Ok(moved) if moved >= STEP_BYTES_MAX => gained = true,
                 Ok(moved) => {
                     gained |= moved > 0;
@@ -272,6 +272,7 @@ impl Target {
         let mut writer = Writer::for_compaction(self);
         let copies =
             found.iter().map(|piece| self.copy(piece, &mut writer)).collect::<Result<Vec<_>>>()?;
+        // The copies must be on the medium before the index refers to them.
         if self.is_durable() {
             self.data.sync()?;
         }
@@ -285,6 +286,7 @@ impl Target {
                     change.put(&piece.key, &value)?;
                     change.count_dead(&old);
                 } else {
+                    // No entry refers to the copy.
                     change.count_dead(&moved);
                 }
             }
@@ -337,7 +339,7 @@ impl Target {
         if is_hopeless && self.table().has_reserve() {
             return Ok(None);
         }
-        // The destination of earlier moves is compacted last.
+        // The destination of earlier moves is compacted last, and before it the segments without dead data.
         let destination = self.append_slots.compaction_segment();
         found.sort_unstable_by_key(|victim| {
             let is_destination = destination == Some(victim.number);

@@ -106,6 +106,7 @@ impl<'p> Model<'p> {
 const LAYOUTS: [(u64, u32); 8] =
     [(6, 1), (11, 2), (24, 2), (32, 2), (64, 2), (128, 2), (144, 2), (64, 8)];
 
+/// Each round uses another target and other lengths of values, in pools of different sizes.
 #[test]
 fn writes_succeed_while_live_data_leaves_space() {
     for (number, (mib, targets)) in LAYOUTS.into_iter().enumerate() {

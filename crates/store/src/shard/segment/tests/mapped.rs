@@ -42,6 +42,7 @@ fn blocks(pool: &Scratch) -> u64 {
     std::fs::metadata(pool.path().join("target-0/data")).unwrap().blocks() * 512
 }
 
+/// Each round replaces values by others of another length, until segments are reused.
 #[test]
 fn reused_segments_on_disk_have_new_values() {
     for durability in [Durability::Process, Durability::Commit] {
@@ -83,6 +84,7 @@ fn segments_of_the_index_stay_holes_while_others_are_mapped() {
     assert!(blocks(&pool) <= reserved + MAP_BYTES - lent, "the index and data have the same space");
 }
 
+/// A byte of each segment is overwritten through the file, which also changes the mapped pages.
 #[test]
 fn damaged_pages_in_memory_are_detected() {
     let Some(pool) = disk_pool(Durability::Process) else { return };

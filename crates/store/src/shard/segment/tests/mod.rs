@@ -62,7 +62,7 @@ fn other_process(target: &Target) -> ProcessSlot {
     ProcessSlot((target.process().0 + 1) % 4096)
 }
 
-/// Makes every segment full of dead data.
+/// Makes every segment full. Its only 1000 bytes of data are dead.
 fn make_all_dead(target: &Target) {
     for number in 0..target.segment_count() {
         let atomics = target.shared();
