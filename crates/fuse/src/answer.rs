@@ -27,8 +27,8 @@ impl From<Error> for Refusal {
     }
 }
 
-/// For requests that name a file by inode number. If the entry is gone by now, `ESTALE` makes the kernel look the
-/// path up again.
+/// Converts the result of a request that names a file by inode number. If the entry is gone by now, `ESTALE` makes the
+/// kernel look the path up again.
 pub(crate) fn of_number<T>(result: esker::types::Result<T>) -> Answer<T> {
     result.map_err(|error| match error.kind() {
         ErrorKind::NotFound => Errno::ESTALE.into(),

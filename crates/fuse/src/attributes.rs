@@ -11,7 +11,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const SET_USER: u32 = 0o4000;
 /// Set-group-id; on a directory, new entries get its group.
 pub(crate) const SET_GROUP: u32 = 0o2000;
+/// Both set-id bits.
 pub(crate) const SET_IDS: u32 = SET_USER | SET_GROUP;
+/// Execute permission of the group.
 const GROUP_RUNS: u32 = 0o0010;
 
 /// The attributes that `setattr` changes.
@@ -25,12 +27,14 @@ pub(crate) struct Wanted {
 }
 
 impl Served {
+    /// Serves `getattr` for the inode of this number.
     pub(crate) fn attributes(&self, number: u64) -> Answer<FileAttr> {
         let inode = self.inode(number)?;
         Ok(shown(number, &self.attr_of(&inode)?))
     }
 
-    /// The current attributes. A file that is unlinked but still open has a link count of zero.
+    /// The current attributes. A file that is unlinked but still open has a link count of zero, and may have attributes
+    /// that only its inode keeps.
     pub(crate) fn attr_of(&self, inode: &Inode) -> Answer<Attr> {
         let attr = match inode.file() {
             Some(file) => file.attr()?,
@@ -39,8 +43,8 @@ impl Served {
         Ok(if attr.nlink == 0 { inode.with_kept(attr) } else { attr })
     }
 
-    /// Sets the attributes that the kernel wants to change. A change of owner, or of the size by a user, clears the
-    /// bits set-user-ID and set-group-ID, as POSIX requires.
+    /// Serves `setattr`. A change of owner, or of the size by a user, clears the bits set-user-ID and set-group-ID, as
+    /// POSIX requires.
     pub(crate) fn set_attributes(&self, number: u64, wanted: Wanted) -> Answer<FileAttr> {
         let inode = self.inode(number)?;
         let Wanted { mut set, by_user, sets_atime } = wanted;
@@ -80,7 +84,7 @@ impl Served {
         self.attributes(inode.number())
     }
 
-    /// Handles a change of a file's content other than a write.
+    /// Clears the set-id bits after a change of a file's content other than a write, if a user made it.
     pub(crate) fn changed(&self, number: u64, by_user: bool) -> Answer<()> {
         if by_user { self.drop_set_ids(&*self.inode(number)?) } else { Ok(()) }
     }
@@ -107,8 +111,8 @@ fn stored(inode: &Inode, set: &SetAttr) -> Result<Attr> {
     }
 }
 
-/// The mode without set-id bits, if a file has any to lose. Without execute permission for the group, set-group-id
-/// means mandatory locking and stays.
+/// The mode without set-id bits; `None` if the file has none to lose. Without execute permission for the group,
+/// set-group-id means mandatory locking and stays.
 fn without_set_ids(attr: &Attr) -> Option<u32> {
     let group = if attr.mode & GROUP_RUNS == 0 { 0 } else { SET_GROUP };
     let lost = attr.mode & (SET_USER | group);
@@ -146,7 +150,7 @@ pub(crate) const fn file_type(kind: Kind) -> FileType {
     }
 }
 
-/// The time that a program sets.
+/// The time that a program sets, or the current time for [`TimeOrNow::Now`].
 pub(crate) fn wanted_time(time: TimeOrNow) -> Time {
     match time {
         TimeOrNow::Now => Time::now(),
@@ -154,7 +158,7 @@ pub(crate) fn wanted_time(time: TimeOrNow) -> Time {
     }
 }
 
-/// Converts a time for the kernel.
+/// Converts a time of the store to one for the kernel.
 fn system_time(time: Time) -> SystemTime {
     let seconds = Duration::from_secs(time.seconds.unsigned_abs());
     let whole = match time.seconds {
@@ -164,7 +168,7 @@ fn system_time(time: Time) -> SystemTime {
     whole.unwrap_or(UNIX_EPOCH) + Duration::from_nanos(u64::from(time.nanos))
 }
 
-/// Converts a time of the kernel.
+/// Converts a time that the kernel sent.
 fn time_of(time: SystemTime) -> Time {
     let seconds = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
     match time.duration_since(UNIX_EPOCH) {
@@ -182,6 +186,7 @@ mod tests {
     use super::*;
     use esker::types::ObjectId;
 
+    /// Attributes of a file with this mode, last modified 800 ms before 1970.
     fn file(mode: u32) -> Attr {
         Attr {
             oid: ObjectId { hi: 7, lo: 0 },

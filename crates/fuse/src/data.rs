@@ -22,11 +22,13 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A write by a program, or by the kernel on behalf of programs that wrote to its cache.
+/// A write request: of a program, or of the kernel on behalf of programs that wrote to its cache.
 pub(crate) struct Written<'a> {
     pub(crate) offset: u64,
     pub(crate) data: &'a [u8],
+    /// Flags of the request.
     pub(crate) how: WriteFlags,
+    /// Flags of the open file, such as `O_APPEND`.
     pub(crate) flags: i32,
     /// The write bypasses the kernel's pages.
     pub(crate) passes: bool,
@@ -60,7 +62,7 @@ impl Written<'_> {
     }
 }
 
-/// A range to copy.
+/// A range to copy: inode number and offset of both ends, and the length in bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Copy {
     pub(crate) from: (u64, u64),
@@ -98,7 +100,8 @@ impl Served {
         self.inode(number).map(|inode| inode.close(handle))
     }
 
-    /// Reads to `buffer` and returns the number of bytes, which is less at the end of the file.
+    /// Serves `read`: fills `buffer` and returns the number of bytes, which is less at the end of the file.
+    /// `into_pages` is true if the kernel reads into its cache.
     pub(crate) fn read(
         &self,
         (number, handle): (u64, u64),
@@ -111,8 +114,8 @@ impl Served {
         Ok(file.read_at(offset, buffer)?)
     }
 
-    /// Returns the passage of a bypassing write if the kernel may have read pages meanwhile: the caller drops them to
-    /// end it.
+    /// Serves `write`. Returns a passage if the write bypassed the kernel's pages and the kernel may have read some
+    /// meanwhile. The caller then drops these pages, which ends the passage.
     pub(crate) fn write(
         &self,
         (number, handle): (u64, u64),
@@ -139,7 +142,7 @@ impl Served {
         }
     }
 
-    /// The offset at which data or a hole begins.
+    /// Serves `lseek` with `SEEK_DATA` and `SEEK_HOLE`: the offset at which data or a hole begins.
     pub(crate) fn seek(&self, number: u64, offset: i64, whence: i32) -> Answer<i64> {
         let file = self.open_file(number)?;
         let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
@@ -172,8 +175,8 @@ impl Served {
         self.changed(number, caller.is_user())
     }
 
-    /// Copies within the store and returns the number of bytes. If it is less than `len`, the source ended or the next
-    /// call copies the rest.
+    /// Serves `copy_file_range`: returns the number of bytes copied. If it is less than `len`, the source ended or the
+    /// next call copies the rest.
     pub(crate) fn copy(&self, copy: &Copy, caller: Caller) -> Answer<u32> {
         let count = self.copy_bytes(copy)?;
         self.changed(copy.to.0, caller.is_user()).map(|()| count)
@@ -199,15 +202,18 @@ impl Served {
         })
     }
 
+    /// Serves `fsync` for an open file.
     pub(crate) fn sync(&self, number: u64) -> Answer<()> {
         of_number(self.open_file(number)?.sync())
     }
 
+    /// The open file of this inode number; `EBADF` if it is not open.
     fn open_file(&self, number: u64) -> Answer<Arc<File>> {
         self.inode(number)?.file().ok_or(Errno::EBADF.into())
     }
 }
 
+/// True if the flags of `open` contain `wanted`.
 pub(crate) fn has(flags: i32, wanted: OFlags) -> bool {
     OFlags::from_bits_retain(flags as u32).contains(wanted)
 }

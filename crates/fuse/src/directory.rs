@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Positions of `.` and `..`, which the store does not list: its entries follow them.
 const DOTS: u64 = 2;
 
-/// All open listings.
+/// All open listings, by their handles.
 #[derive(Default)]
 pub(crate) struct Listings {
     open: Mutex<HashMap<u64, Arc<Listing>>>,
@@ -44,6 +44,7 @@ pub(crate) enum Item {
 }
 
 impl Listings {
+    /// The listing of a handle; `EBADF` if it is not open.
     pub(crate) fn get(&self, handle: u64) -> Answer<Arc<Listing>> {
         self.lock().get(&handle).map(Arc::clone).ok_or(Errno::EBADF.into())
     }
@@ -65,8 +66,8 @@ impl Listings {
 }
 
 impl Listing {
-    /// Passes the entries from `position` on to `take`, each with the position after it, until `take` is full. An error
-    /// after the first entry is left to the next call.
+    /// Passes the entries from `position` on to `take`, each with the position after it, until `take` returns true: the
+    /// reply is full. An error after the first entry is left to the next call.
     pub(crate) fn from(
         &self,
         position: u64,
@@ -107,7 +108,7 @@ impl Listing {
 }
 
 impl Served {
-    /// Passes entries on to `add` until it returns true, because the reply is full.
+    /// Serves `readdir`: passes entries on to `add` until it returns true, because the reply is full.
     pub(crate) fn list(
         &self,
         handle: u64,
@@ -125,7 +126,7 @@ impl Served {
         })
     }
 
-    /// A listing that also looks up each entry (`readdirplus`).
+    /// Serves `readdirplus`: as [`Served::list`], and also looks up each entry.
     pub(crate) fn list_with_attributes(
         &self,
         handle: u64,
@@ -169,6 +170,7 @@ impl Served {
     }
 }
 
+/// The entry `.` or `..` for the kernel.
 fn dots(name: &'static str, number: u64, next: u64) -> Listed<'static> {
     Listed { number, next, kind: FileType::Directory, name: name.as_bytes() }
 }

@@ -34,6 +34,7 @@ pub(crate) struct Device {
 }
 
 impl Filesystem for Device {
+    /// Negotiates the features of the mount with the kernel, and notes whether it has the optional ones.
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         let mut wanted = InitFlags::FUSE_ATOMIC_O_TRUNC
             | InitFlags::FUSE_AUTO_INVAL_DATA
@@ -391,6 +392,7 @@ impl Filesystem for Device {
 }
 
 impl Device {
+    /// Replies with an entry, which the kernel may cache for a while, or with the error.
     fn entry(&self, reply: ReplyEntry, answer: Answer<FileAttr>) {
         match answer {
             Ok(attr) => reply.entry(&self.served.fresh, &attr, GENERATION),
@@ -398,6 +400,7 @@ impl Device {
         }
     }
 
+    /// Replies with attributes, which the kernel may cache for a while, or with the error.
     fn attr(&self, reply: ReplyAttr, answer: Answer<FileAttr>) {
         match answer {
             Ok(attr) => reply.attr(&self.served.fresh, &attr),
@@ -410,6 +413,7 @@ fn caller(request: &Request) -> Caller {
     Caller { uid: request.uid(), gid: request.gid() }
 }
 
+/// Replies without data, or with the error.
 fn reply_empty(reply: ReplyEmpty, answer: Answer<()>) {
     match answer {
         Ok(()) => reply.ok(),
@@ -417,6 +421,7 @@ fn reply_empty(reply: ReplyEmpty, answer: Answer<()>) {
     }
 }
 
+/// Replies with a handle, or with the error.
 fn reply_opened(reply: ReplyOpen, answer: Answer<Opened>) {
     match answer {
         Ok((handle, treatment)) => reply.opened(FileHandle(handle), treatment),

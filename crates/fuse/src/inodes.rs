@@ -16,7 +16,7 @@ pub(crate) struct Inodes(Mutex<HashMap<u64, Known>>);
 
 struct Known {
     inode: Arc<Inode>,
-    /// Number of lookups that returned the number, less those that the kernel has forgotten.
+    /// Number of lookups that returned this inode number, less those that the kernel has forgotten.
     told: u64,
 }
 
@@ -33,6 +33,7 @@ struct InodeState {
     node: Node,
     /// The open file, while programs have it open. All share one, since the kernel has checked the permissions.
     file: Option<Arc<File>>,
+    /// Number of opens that were not closed yet.
     opens: u64,
     /// The kernel's pages of it.
     pages: Pages,
@@ -46,12 +47,13 @@ impl Inodes {
         Self(Mutex::new(HashMap::from([(ROOT, root)])))
     }
 
+    /// The inode of a number; `ESTALE` if the kernel has forgotten it.
     pub(crate) fn get(&self, number: u64) -> Answer<Arc<Inode>> {
         self.lock().get(&number).map(|known| Arc::clone(&known.inode)).ok_or(Errno::ESTALE.into())
     }
 
-    /// The inode of `node`, of which the kernel is told: counts one lookup, which the kernel forgets later. The node
-    /// may have had another name before.
+    /// The inode of `node`, for a reply that tells the kernel about it: counts one lookup, which the kernel forgets
+    /// later. The node may have had another name before.
     pub(crate) fn tell(&self, node: Node) -> Arc<Inode> {
         let mut inodes = self.lock();
         let number = free_or_own(&inodes, &node);
@@ -64,7 +66,7 @@ impl Inodes {
         Arc::clone(&known.inode)
     }
 
-    /// Records the new entry of a node that the kernel may know.
+    /// Gives the inode of a moved node its new entry, if the kernel knows the inode.
     pub(crate) fn moved(&self, node: Node) {
         let inodes = self.lock();
         if let Some(known) = inodes.get(&free_or_own(&inodes, &node)) {
@@ -90,7 +92,8 @@ impl Inodes {
     }
 }
 
-/// The inode number of a node. Object ids made by other software may share one; then it is the next free number.
+/// The inode number of a node. Object ids made by other software may give two nodes one number; the later node then
+/// gets the next free number.
 fn free_or_own(inodes: &HashMap<u64, Known>, node: &Node) -> u64 {
     let mut number = node.inode().number();
     while inodes.get(&number).is_some_and(|known| known.inode.oid() != node.oid()) {
@@ -128,9 +131,9 @@ impl Inode {
         self.state().node = node;
     }
 
-    /// Reads the entry again, after this mount has changed its attributes.
+    /// Reads the node again, after this mount has changed its attributes.
     pub(crate) fn refresh_node(&self) {
-        // If another process moved it, the next lookup reads them.
+        // If another process moved it, the next lookup reads its attributes.
         if let Ok(node) = self.node().refresh() {
             self.set_node(node);
         }
@@ -165,7 +168,8 @@ impl Inode {
         Ok(file)
     }
 
-    /// Records a read of `bytes` bytes through a handle, `into_pages` of the kernel or not. Returns the open file.
+    /// Records a read of `bytes` bytes through a handle: `into_pages` is true if the kernel reads into its cache.
+    /// Returns the open file; `None` if it is not open.
     pub(crate) fn read_by(&self, handle: u64, bytes: u64, into_pages: bool) -> Option<Arc<File>> {
         let mut state = self.state();
         if into_pages {
@@ -176,7 +180,7 @@ impl Inode {
         state.file.clone()
     }
 
-    /// Records a write of `bytes` bytes through a handle. Returns the open file.
+    /// Records a write of `bytes` bytes through a handle. Returns the open file; `None` if it is not open.
     pub(crate) fn written_by(&self, handle: u64, bytes: u64) -> Option<Arc<File>> {
         let mut state = self.state();
         state.pages.note_use(handle);
@@ -199,7 +203,7 @@ impl Inode {
         drop(last);
     }
 
-    /// Stores attributes of an open file without a name.
+    /// Keeps attributes that are set on an open file without a name, for [`Self::with_kept`].
     pub(crate) fn keep(&self, set: &SetAttr) {
         let kept = &mut self.state().nameless;
         kept.mode = set.mode.or(kept.mode);

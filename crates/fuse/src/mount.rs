@@ -38,7 +38,7 @@ pub struct Mount {
     threads: usize,
 }
 
-/// Requests over io_uring, which the kernel has accepted.
+/// Requests over io_uring, which the kernel has accepted and [`Mount::serve`] starts.
 struct ToStart {
     served: Arc<Served>,
     device: OwnedFd,
@@ -115,7 +115,7 @@ impl ToStart {
     }
 }
 
-/// The entries to ask the kernel for, and the way back to the device; `None` if the device is to be used.
+/// The entries to ask the kernel for, and the way back to the device; `None` if the mount will use the device only.
 fn wanted_rings(options: &Options) -> Result<Option<(Layout, Fallback)>> {
     match (options.transport, check_ring()) {
         (Transport::Device, _) | (Transport::Auto, Err(_)) => Ok(None),
@@ -134,6 +134,7 @@ fn no_thread_error(error: std::io::Error) -> Error {
     Error::io("starting a thread for the mount", &error)
 }
 
+/// The kernel does not serve this mount over io_uring, which the user asked for.
 #[cold]
 fn refused() -> Error {
     let message = "the kernel cannot serve this mount over io_uring: mount with --transport device";
@@ -193,7 +194,7 @@ fn read_ahead(device: u64) {
     let _ = std::fs::write(setting, (READ_AHEAD_BYTES / 1024).to_string());
 }
 
-/// Checks the options and the directory to mount on.
+/// Checks the number of threads, the directory to mount on, and that the machine has FUSE.
 fn check(dir: &Path, options: &Options) -> Result<()> {
     if !(1..=THREADS_MAX).contains(&options.threads) {
         let message =
@@ -223,6 +224,7 @@ fn check(dir: &Path, options: &Options) -> Result<()> {
     }
 }
 
+/// The error for a directory on which a mount without a server is left.
 #[cold]
 fn stale_mount_error(dir: &Path) -> Error {
     let dir = dir.display();
@@ -231,6 +233,7 @@ fn stale_mount_error(dir: &Path) -> Error {
     Error::new(ErrorKind::Busy, message)
 }
 
+/// The error for a machine without FUSE.
 #[cold]
 fn no_device_error() -> Error {
     let message = format!(
@@ -240,7 +243,7 @@ fn no_device_error() -> Error {
     Error::new(ErrorKind::NotFound, message)
 }
 
-/// Options of the mount.
+/// The mount options in the form of `fuser`.
 fn config(options: &Options, read_only: bool) -> Config {
     // A comma would end the option.
     let source = options.source.replace(',', "_");
@@ -270,7 +273,8 @@ fn listen() -> std::io::Result<Signals> {
     Signals::new(signals)
 }
 
-/// Detaches the mount, in use or not; the session ends when no program uses it any more.
+/// Detaches the mount. If programs have files open there, says so and detaches it lazily: the session then ends when
+/// they close them.
 fn end(dir: &Path) {
     let left = detach(dir, When::Unused).or_else(|error| match error.kind() {
         ErrorKind::Busy => {

@@ -8,7 +8,7 @@ use esker::types::ErrorKind;
 use fuser::{Errno, FileAttr, RenameFlags};
 use rustix::fs::OFlags;
 
-/// A new entry.
+/// Mode and owner of a new entry.
 pub(crate) struct New {
     pub(crate) mode: u32,
     pub(crate) owner: Caller,
@@ -25,7 +25,8 @@ impl New {
         Self::by(owner, 0o777)
     }
 
-    /// Options of a new entry. It inherits the group of a directory with the set-group-ID bit, as on Linux.
+    /// Options for creating the entry in `dir`. It inherits the group of a directory with the set-group-ID bit, as on
+    /// Linux.
     fn within(self, dir: &Node, kind: Kind) -> Create {
         let inode = dir.inode();
         let inherits = inode.mode & SET_GROUP != 0;
@@ -40,6 +41,7 @@ impl New {
 }
 
 impl Served {
+    /// Serves `lookup`, and counts it for the inode.
     pub(crate) fn look_up(&self, parent: u64, name: &[u8]) -> Answer<FileAttr> {
         let (node, attr) = self.inode(parent)?.node().lookup_with_attr(name)?;
         Ok(shown(self.inodes.tell(node).number(), &attr))
@@ -76,8 +78,8 @@ impl Served {
         self.told(dir.create(name, &create)?)
     }
 
-    /// Kinds that the file system lacks are refused, but an existing entry is reported first: the kernel may have
-    /// cached its absence.
+    /// Refuses to create an entry of a kind that the file system lacks (`EPERM`). An existing entry is reported first
+    /// (`EEXIST`), because the kernel may have cached its absence.
     pub(crate) fn refuse_name<T>(&self, parent: u64, name: &[u8]) -> Answer<T> {
         match self.inode(parent)?.node().lookup(name) {
             Ok(_) => Err(Errno::EEXIST.into()),
@@ -141,7 +143,7 @@ impl Served {
         Ok(())
     }
 
-    /// Gives the inode that the kernel knows the new name of its node.
+    /// Gives the inode of the entry `name`, which has moved to `dir`, its new node.
     fn note_move(&self, dir: &Node, name: &[u8]) -> Answer<()> {
         match dir.lookup(name) {
             Ok(node) => self.inodes.moved(node),
@@ -152,8 +154,8 @@ impl Served {
         Ok(())
     }
 
-    /// The directory with its current ancestors, which may have been renamed since the lookup: a rename must prove that
-    /// no directory moves below itself.
+    /// The directory with its current ancestors, which may have been renamed since the lookup: a rename has to check
+    /// that no directory moves below itself.
     fn as_it_stands(&self, dir: Node) -> Answer<Node> {
         let Some(parent) = dir.parent() else { return Ok(dir) };
         let known = self.inodes.get(parent.inode().number());
@@ -161,8 +163,7 @@ impl Served {
         of_number(self.as_it_stands(parent)?.lookup(dir.name()))
     }
 
-    /// The attributes of a node for a reply, and a reference more to its inode, since the reply tells the kernel about
-    /// it.
+    /// The attributes of a node for a reply. Counts a lookup of its inode, because the reply tells the kernel about it.
     pub(crate) fn told(&self, node: Node) -> Answer<FileAttr> {
         let attr = node.attr_as_found()?;
         Ok(shown(self.inodes.tell(node).number(), &attr))

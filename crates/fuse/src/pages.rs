@@ -4,7 +4,7 @@ use dfs::Version;
 
 /// The server's record of the pages of a file in the kernel's cache.
 ///
-/// An open may keep the pages if the content has not changed since the kernel last dropped them: all pages read since
+/// An open may keep the pages if the content has not changed since the kernel last dropped them. All pages read since
 /// then have that content. The kernel has carried out an open that drops pages once a request comes through its handle.
 /// Until then, older pages may remain, so another open drops them as well.
 pub(crate) struct Pages<V = Version> {
@@ -34,6 +34,7 @@ impl Traffic {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
+    /// Mean number of bytes of a request; 0 without requests.
     fn mean(&self) -> u64 {
         self.bytes.checked_div(self.requests).unwrap_or(0)
     }
@@ -49,7 +50,7 @@ impl<V> Default for Pages<V> {
 
 impl<V> Pages<V> {
     /// True if the pages may be kept at an open through `handle`; otherwise the open has to drop them. `holds` tells if
-    /// a version is still current, `now` returns the current one.
+    /// a version is still current, `now` returns the current one or `None` if the backend has none.
     pub(crate) fn keep(
         &mut self,
         handle: u64,
@@ -65,8 +66,8 @@ impl<V> Pages<V> {
         false
     }
 
-    /// Records that an open makes the kernel drop the pages. They count as filled if writers bypass them, because a
-    /// concurrent read may fill some again.
+    /// Records that an open makes the kernel drop the pages. If writers bypass them, they still count as filled,
+    /// because a concurrent read may fill some again.
     pub(crate) fn note_drop(&mut self) {
         self.filled &= self.are_bypassed();
     }
@@ -91,6 +92,7 @@ impl<V> Pages<V> {
         !self.writers.is_empty()
     }
 
+    /// Records that a handle was closed.
     pub(crate) fn note_close(&mut self, handle: u64) {
         self.note_use(handle);
         self.writers.retain(|writer| *writer != handle);
@@ -107,6 +109,7 @@ impl<V> Pages<V> {
         self.read.count(bytes);
     }
 
+    /// Counts a write, and starts to count the reads after it.
     pub(crate) fn note_write(&mut self, bytes: u64) {
         self.written.count(bytes);
         self.read = Traffic::default();
@@ -163,6 +166,7 @@ mod tests {
         assert!(!pages.are_bypassed());
     }
 
+    /// Pages of a file of `size` bytes that was written in requests of `request` bytes.
     fn written(size: u64, request: u64) -> Pages {
         let mut pages = Pages::default();
         (0..size / request).for_each(|_| pages.note_write(request));

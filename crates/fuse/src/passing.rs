@@ -49,6 +49,7 @@ pub(crate) struct Passage {
 }
 
 impl Passage {
+    /// Records a bypassing write to `range`, before its data is stored.
     pub(crate) fn begin(inode: &Arc<Inode>, range: Range<u64>) -> Self {
         inode.passing.lock().push(range.clone());
         Self { inode: Arc::clone(inode), range }
@@ -110,7 +111,7 @@ impl Dropper {
 }
 
 impl ToDrop {
-    /// Drops pages until the file system is no longer served.
+    /// Starts the thread that drops pages until the file system is no longer served.
     pub(crate) fn start(self, notifier: Notifier) -> io::Result<()> {
         let _ = self.notifier.set(notifier.clone());
         let drop_all = move || {

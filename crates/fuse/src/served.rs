@@ -61,8 +61,8 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Serves the file system `dfs`. With `still`, which is for a snapshot, nothing changes: the kernel may cache for
-    /// longer.
+    /// Serves the file system `dfs`. `still` is true for a snapshot: nothing changes, so the kernel may cache for
+    /// longer. `dropper` drops pages of the kernel.
     pub(crate) fn new(dfs: Dfs, cache: Cache, still: bool, dropper: Dropper) -> Self {
         let inodes = Inodes::new(dfs.root());
         let fresh = if still { FRESH_SNAPSHOT } else { FRESH };
@@ -71,11 +71,13 @@ impl Served {
         Self { dfs, inodes, listings, cache, still, fresh, maps_direct, dropper, handles }
     }
 
+    /// The inode of a number; `ESTALE` if the kernel has forgotten it.
     pub(crate) fn inode(&self, number: u64) -> Answer<Arc<Inode>> {
         self.inodes.get(number)
     }
 
-    /// A handle for a file that was just opened, and how the kernel treats it.
+    /// Makes a handle for a file that was just opened with `flags`, and decides how the kernel treats its pages: keep,
+    /// drop or bypass them.
     pub(crate) fn handle(&self, inode: &Inode, file: &File, flags: i32) -> Opened {
         let handle = self.handles.fetch_add(1, Ordering::Relaxed);
         let direct = self.is_direct(inode, file, flags);
@@ -103,7 +105,7 @@ impl Served {
     }
 
     /// True if reads and writes bypass the kernel's cache. Appends do, because the kernel does not know their offset if
-    /// other processes append as well. Writes of a file opened only for writing, or of an empty one, also do: the next
+    /// other processes append as well. Writes of a file opened only for writing, or of an empty one, also do. The next
     /// open drops the pages, so filling them would only cost a copy. While a handle bypasses the cache, later opens
     /// bypass it too.
     fn is_direct(&self, inode: &Inode, file: &File, flags: i32) -> bool {

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// Files and threads that can be used once this is dropped.
+/// Files and threads that are occupied, so that others can be made once this is dropped.
 pub(crate) struct Spare {
     _files: Vec<File>,
     hold: Option<Sender<()>>,
@@ -16,7 +16,7 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
-    /// Takes `count` descriptors and threads, so that as many are certainly available once this is dropped.
+    /// Occupies `count` descriptors and threads, so that as many are certainly available once this is dropped.
     pub(crate) fn keep(count: usize) -> io::Result<Self> {
         let files = (0..count).map(|_| File::open("/dev/null")).collect::<io::Result<_>>()?;
         let (hold, held) = channel();
@@ -35,6 +35,7 @@ impl Spare {
 }
 
 impl Drop for Spare {
+    /// Returns when all threads have ended.
     fn drop(&mut self) {
         self.hold = None;
         for thread in self.threads.drain(..) {

@@ -30,7 +30,7 @@ impl Mounted {
     }
 }
 
-/// The path in the form of the table: symbolic links in its parents are resolved; its last component is not accessed,
+/// The path in the form of the table, with symbolic links in its parents resolved. Does not access its last component,
 /// because that fails on a mount without a server.
 fn absolute(dir: &Path) -> Result<PathBuf> {
     let failed = |error| Error::io(format!("looking for {}", dir.display()), &error);
@@ -86,6 +86,7 @@ mod tests {
 43 41 0:38 / /mnt/c rw - fuse other rw
 ";
 
+    /// The source of the mount on `dir` in [`TABLE`].
     fn source(dir: &str) -> Option<String> {
         find(TABLE, Path::new(dir)).map(|mounted| mounted.source)
     }
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_several_counts() {
+    fn last_of_several_mounts_on_a_directory_is_found() {
         assert_eq!(source("/mnt/c").as_deref(), Some("other"));
     }
 

@@ -60,7 +60,7 @@ pub(crate) fn detach(dir: &Path, when: When) -> Result<()> {
     }
 }
 
-/// Only root may unmount; for other users `fusermount3` unmounts what they mounted.
+/// Runs `fusermount3`, which unmounts for users other than root what they mounted.
 fn ask_fusermount(dir: &Path, when: When) -> Result<()> {
     let mut command = Command::new("fusermount3");
     command.arg("-u").args((when == When::Closed).then_some("-z")).arg("--").arg(dir);
@@ -78,6 +78,7 @@ fn ask_fusermount(dir: &Path, when: When) -> Result<()> {
     }
 }
 
+/// The error for a mount on which programs have files open.
 #[cold]
 fn in_use_error(dir: &Path) -> Error {
     let message = format!(
@@ -95,6 +96,7 @@ fn server_of(dir: &Path) -> Option<Pid> {
     Pid::from_raw(number)
 }
 
+/// Makes the kernel send its cached writes to the server, and the server store them.
 fn write_back(dir: &Path) -> Result<()> {
     let synced = File::open(dir).and_then(|dir| dir.sync_all());
     synced.map_err(|error| Error::io(format!("writing cached data of {}", dir.display()), &error))
@@ -114,6 +116,7 @@ fn wait_for_end(server: Pid) -> Result<()> {
     }
 }
 
+/// The error if the server does not end after the unmount.
 #[cold]
 fn server_busy_error() -> Error {
     let message = "it is unmounted, but its server is still busy: the pool stays in use until that \

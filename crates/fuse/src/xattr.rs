@@ -33,7 +33,8 @@ impl XattrReply {
 }
 
 impl Served {
-    /// Value of an extended attribute. The root also has the process id of the server.
+    /// Value of an extended attribute. Two are not stored but computed: the process id of the server, on the root, and
+    /// the identity of an entry.
     pub(crate) fn attribute(&self, number: u64, name: &[u8]) -> Answer<Vec<u8>> {
         if number == ROOT && name == SERVER_ATTRIBUTE.as_bytes() {
             return Ok(std::process::id().to_string().into_bytes());
@@ -46,7 +47,7 @@ impl Served {
         of_number(self.inode(number)?.node().get_xattr(name))
     }
 
-    /// Sets an extended attribute. `flags` states whether it must be new or must exist.
+    /// Sets an extended attribute. `flags` state whether it must be new or must exist.
     pub(crate) fn set_attribute(
         &self,
         number: u64,
@@ -82,7 +83,7 @@ impl Served {
     }
 }
 
-/// Refuses a name outside the namespaces that are kept.
+/// Refuses a name outside the namespaces that are stored.
 fn check_name(name: &[u8]) -> Answer<()> {
     match KEPT.iter().any(|prefix| name.starts_with(prefix)) {
         true => Ok(()),

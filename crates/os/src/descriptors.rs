@@ -7,12 +7,13 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Sockets that are closed in children. Beyond this, children keep them.
+/// Most sockets that are closed in children. Children keep all further ones.
 const SOCKETS_MAX: usize = 1024;
 
 /// Marks a free slot.
 const NONE: i32 = -1;
 
+/// Descriptors of the registered sockets.
 static SOCKETS: [AtomicI32; SOCKETS_MAX] = [const { AtomicI32::new(NONE) }; SOCKETS_MAX];
 
 /// Closes the registered sockets of the parent in its child. Uses only atomics and system calls, as a handler of fork
@@ -31,18 +32,17 @@ pub(crate) fn close_inherited() {
 /// Closes a descriptor by the system call itself. `close` and `syscall` of the C library may be intercepted, to protect
 /// the store's descriptors from programs.
 ///
-/// # Safety
-/// The descriptor is not used any more.
+/// # Safety Nothing may use the descriptor any more.
 pub unsafe fn close_directly(descriptor: RawFd) {
     // SAFETY: as the caller promises.
     unsafe { rustix::io::close(descriptor) };
 }
 
-/// Closes a file. Network file systems may write its data only now, and report that they could not. Dropping a file ignores this.
-/// Calls the C library, as dropping does, because the interception library counts the descriptors of the store there.
+/// Closes a file. Network file systems may write its data only now, and report an error that dropping the file would
+/// ignore. Calls the C library, as dropping does, because the interception library tracks the descriptors of the store
+/// there.
 ///
-/// # Errors
-/// Errors of the file system, such as `StorageFull`.
+/// # Errors Errors of the file system, such as `StorageFull`.
 pub fn close(file: File) -> io::Result<()> {
     // SAFETY: the descriptor belonged to `file`, so nothing uses it any more.
     match unsafe { libc::close(file.into_raw_fd()) } {
@@ -74,7 +74,7 @@ pub(crate) fn unlink_at(
 pub struct ClosedInChildren(Option<&'static AtomicI32>);
 
 impl ClosedInChildren {
-    /// Registers a socket.
+    /// Registers a socket. Does nothing if 1024 are registered already.
     #[must_use]
     pub fn new(socket: BorrowedFd<'_>) -> Self {
         crate::generation();
@@ -94,8 +94,8 @@ impl Drop for ClosedInChildren {
     }
 }
 
-/// Closes the files that this process was started with in programs that it starts from now on, except standard input,
-/// output and errors. Best effort: kernels before 5.11 cannot do it.
+/// Marks all open files except standard input, output and error, so that programs started from now on do not inherit
+/// them. Best effort: kernels before 5.11 cannot do it.
 pub fn keep_from_programs() {
     let (first, last, flags) = (3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
     // SAFETY: all files stay open and as they are in this process.
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_notices_the_end_of_a_parent_whose_child_lives() {
+    fn peer_notices_closed_socket_although_a_child_lives() {
         let (mine, mut peer) = UnixStream::pair().unwrap();
         let (kept, mut go) = UnixStream::pair().unwrap();
         let closed = ClosedInChildren::new(mine.as_fd());

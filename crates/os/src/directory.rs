@@ -1,5 +1,5 @@
 //! Atomic creation and removal of directories. A directory that is being created or removed has a hidden name, so a
-//! killed process leaves nothing that looks complete; the next process that works in the same parent directory cleans
+//! killed process leaves nothing that looks complete. The next process that works in the same parent directory cleans
 //! up.
 use crate::{descriptors::unlink_at, random_uuid, resolve_links};
 use esker_types::{Error, ErrorKind, Result};
@@ -40,13 +40,12 @@ pub fn refuse_unless_writable(directory: &Path) -> Result<()> {
 }
 
 /// Removes a directory with its content: first its name, then its content, the marker last. Links in it are not
-/// followed. If its name cannot be removed, for example because of another user's link in its path ([`resolve_links`]),
-/// nothing has changed. If some of its content cannot be removed, the directory is gone from its path and the message
-/// names the rest.
+/// followed.
 ///
 /// # Errors
-/// If its name cannot be removed, nothing has changed: so for a link of another user on the way ([`resolve_links`]). If
-/// some of its content cannot be removed, the directory is gone from its path and the message names what is left.
+/// [`ErrorKind::NoPermission`] for another user's link in its path ([`resolve_links`]); errors of the file system. If
+/// its name cannot be removed, nothing has changed. If some of its content cannot be removed, the directory is gone
+/// from its path, and the message names the rest.
 pub fn remove(path: &Path, kind: Kind) -> Result<()> {
     let path = &resolve_links(path)?;
     let parent = path.parent().unwrap_or(path);
@@ -65,7 +64,7 @@ pub fn remove(path: &Path, kind: Kind) -> Result<()> {
     })
 }
 
-/// An unused hidden name in `parent` for a new directory.
+/// An unused hidden name in `parent` for a directory that is being created.
 ///
 /// # Errors
 /// If the kernel provides no randomness.
@@ -73,6 +72,7 @@ pub fn coming(parent: &Path) -> Result<PathBuf> {
     hidden(parent, COMING)
 }
 
+/// An unused name in `parent` that begins with `prefix`.
 fn hidden(parent: &Path, prefix: &str) -> Result<PathBuf> {
     Ok(parent.join(format!("{prefix}{}", random_uuid()?)))
 }
@@ -84,14 +84,15 @@ pub fn is_unfinished(path: &Path) -> bool {
     name.starts_with(GOING) || name.starts_with(COMING)
 }
 
-/// Removes a directory that another process may be removing as well.
+/// Removes a directory and its content, `marker` last. Another process may be removing it as well.
 fn remove_all(directory: &Path, marker: &str) -> io::Result<()> {
     none_if_gone(remove_content(CWD, directory, Some(marker)))?;
     none_if_gone(fs::remove_file(directory.join(marker)))?;
     none_if_gone(fs::remove_dir(directory))
 }
 
-/// Removes the content of a directory, except `kept`. If another user has put a link in its place, nothing is removed.
+/// Removes the content of the directory at `path`, relative to `at`, except the entry `kept`. If another user has put a
+/// link in its place, nothing is removed.
 fn remove_content<P: rustix::path::Arg>(
     at: impl AsFd,
     path: P,
@@ -117,7 +118,7 @@ fn remove_content<P: rustix::path::Arg>(
     Ok(())
 }
 
-/// Accepts the error for a file or directory that another process has removed.
+/// Turns the error for a file or directory that another process has removed into success.
 fn none_if_gone(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Ok(()),
@@ -138,7 +139,8 @@ pub fn finish_others(parent: &Path, kind: Kind) {
     }
 }
 
-/// Removes a directory whose process died while creating or removing it, as far as possible.
+/// Removes a directory whose process died while creating or removing it. Errors are ignored: the next process tries
+/// again.
 fn finish(directory: &Path, kind: Kind) {
     (kind.discard)(directory);
     if directory.join(kind.marker).exists() {
@@ -159,6 +161,7 @@ mod tests {
 
     const KIND: Kind = Kind { marker: "marker", discard: |_| () };
 
+    /// Creates a directory with a marker, a file and a file in a subdirectory.
     fn make(path: &Path) {
         fs::create_dir_all(path.join("inner")).unwrap();
         for name in ["marker", "one", "inner/two"] {
@@ -188,7 +191,7 @@ mod tests {
     /// A process that removes a directory also finishes removals in the same parent directory, such as those of nodes
     /// that share a parent directory.
     #[test]
-    fn directories_in_one_parent_are_removed_at_a_time() {
+    fn directories_in_one_parent_are_removed_concurrently() {
         let parent = std::env::temp_dir().join(format!("esker-os-{}", random_uuid().unwrap()));
         let together = Barrier::new(8);
         let rounds = |path: PathBuf| {

@@ -14,8 +14,8 @@ pub use crate::spin::{Hits, Polled, SPIN_TIME, Spun, yield_core};
 
 /// The blocking variant of every operation: `kv.put(...).wait()` instead of `kv.put(...).await`.
 ///
-/// Operations on local targets are ready at the first poll, without an allocation or a runtime; for others the
-/// calling thread sleeps until the reply arrives.
+/// Operations on local targets are ready at the first poll, without an allocation or a runtime. For others the calling
+/// thread sleeps until the reply arrives.
 pub trait Wait: Future + Sized {
     /// Runs the operation to completion on the calling thread.
     fn wait(self) -> Self::Output {
@@ -25,7 +25,7 @@ pub trait Wait: Future + Sized {
 
 impl<F: Future> Wait for F {}
 
-/// Wakes the thread that waits.
+/// Waker of a thread in [`block_on`]: wakes it from a park, and from a sleep at its eventfd.
 struct Unpark {
     thread: Thread,
     is_woken: AtomicBool,
@@ -33,12 +33,14 @@ struct Unpark {
 }
 
 impl Unpark {
+    /// The waker of the calling thread.
     fn this_thread() -> Self {
         let is_woken = AtomicBool::new(false);
         Self { thread: std::thread::current(), is_woken, wake_up: WakeUp::default() }
     }
 
-    /// Sleeps until the thread is woken. The unpark token alone does not count: a wait within a poll uses it up.
+    /// Sleeps until the thread is woken. A park that returns is not enough: a wait within a poll may have used up the
+    /// wake-up, or left one behind.
     fn park(&self) {
         while !self.take() {
             std::thread::park();
@@ -128,9 +130,9 @@ pub fn is_waiting_here() -> bool {
     IS_POLLING.get()
 }
 
-/// Defers work to the executor of this thread, which runs it once, after it has polled all its futures and before the
-/// thread sleeps or returns. False if another executor polls the future, or if the thread is ending: the caller then
-/// runs the work.
+/// Defers work to the executor of this thread. The executor runs it once, after polling all its futures and before the
+/// thread sleeps or returns. False if another executor polls the future, or if the thread is ending: then the caller
+/// has to run the work.
 pub fn defer(work: &Arc<impl Deferred + 'static>) -> bool {
     if !is_waiting_here() {
         return false;
@@ -147,8 +149,7 @@ pub fn defer(work: &Arc<impl Deferred + 'static>) -> bool {
     deferred.is_ok()
 }
 
-/// Runs the deferred work. A program may close files while its threads end, after the list was dropped: then nothing
-/// was deferred.
+/// Runs the deferred work. While a thread ends, its list may be gone already; then nothing was deferred.
 fn do_deferred() {
     if !HAS_DEFERRED.replace(false) {
         return;
@@ -158,7 +159,8 @@ fn do_deferred() {
     }
 }
 
-/// Polls on a thread that only waits for this future.
+/// Polls a future on a thread that only waits for it. When the outermost future is ready, also runs the deferred work
+/// and ends the polling of connections.
 fn poll_waiting<F: Future>(future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<F::Output> {
     let polling = FlagScope::new(&IS_POLLING, true);
     let polled = on_waiting_thread(true, || future.poll(context));
@@ -178,6 +180,7 @@ struct FlagScope {
 }
 
 impl FlagScope {
+    /// Sets the flag to `value` until this is dropped.
     fn new(flag: &'static LocalKey<Cell<bool>>, value: bool) -> Self {
         Self { flag, before: flag.replace(value) }
     }
@@ -190,13 +193,13 @@ impl Drop for FlagScope {
 }
 
 /// Registers a connection that the executor of this thread polls before the thread sleeps, because replies for the
-/// current future arrive there. False if this fails, or if another executor polls the future: another thread must then
-/// poll the connection.
+/// current future arrive there. False if the thread is ending, or if another executor polls the future: another thread
+/// must then poll the connection.
 pub fn spin_on(what: &Arc<impl Polled + 'static>) -> bool {
     IS_POLLING.get() && spin::add(what)
 }
 
-/// Polls, recording whether a future may block the thread ([`may_block`]).
+/// Runs `work`, a poll, with [`may_block`] set to `waits`.
 fn on_waiting_thread<T>(waits: bool, work: impl FnOnce() -> T) -> T {
     let _waits = FlagScope::new(&MAY_BLOCK, waits);
     work()
@@ -218,8 +221,8 @@ thread_local! {
     static WOULD_WAIT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work` on a thread that serves others as well: operations fail instead of waiting. Also returns true if one
-/// failed so; the work can then run again on a thread that may wait.
+/// Runs `work` on a thread that serves others as well: operations in it fail instead of waiting. The second result is
+/// true if one failed for that reason; then `work` can run again on a thread that may wait.
 pub fn without_waiting<T>(work: impl FnOnce() -> T) -> (T, bool) {
     let _urgent = FlagScope::new(&IS_URGENT, true);
     let _before = FlagScope::new(&WOULD_WAIT, false);
@@ -274,7 +277,7 @@ pub async fn side_by_side<T>(tasks: Vec<Task<'_, T>>, most: usize) -> Vec<T> {
                 false => running.retain_mut(|task| poll(task)),
             }
             match running.len() {
-                // All that began are done, and no other waits to begin.
+                // All tasks that began are done, and no other is left: fewer than `most` ran.
                 0 if before < most => return Poll::Ready(()),
                 left if left == before => return Poll::Pending,
                 // Some are done, so others may begin.
@@ -291,7 +294,8 @@ mod tests {
     use super::*;
     use std::panic::catch_unwind;
 
-    /// Wakes its task, and is ready at the third poll. The waker of the first poll does nothing.
+    /// A future that wakes its task at each poll, and is ready at the third. [`block_on`] ignores the first wake-up,
+    /// because it polls first without a waker.
     fn woken() -> impl Future<Output = ()> {
         let mut polls = 0;
         std::future::poll_fn(move |context| {

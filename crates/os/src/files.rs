@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// First and largest size of the buffer for the names of a directory.
+/// First and largest size in bytes of the buffer for the names of a directory.
 const NAMES_BYTES: usize = 32 << 10;
 const NAMES_BYTES_MAX: usize = 64 << 20;
 /// Bytes of an entry in that buffer besides its name, at most.
@@ -29,7 +29,8 @@ pub fn open_plain(path: &Path, write: bool) -> io::Result<File> {
     File::options().read(true).write(write).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
-/// Makes a network file system look up a path again, if it remembers a file that another node has replaced or removed.
+/// Makes a network file system look up a path again, because it may have cached a file that another node has replaced
+/// or removed.
 pub fn look_up_again(path: &Path) {
     // The lookup is all that is wanted. If it fails, so does the next use of the path.
     let _ = statx(CWD, path, AtFlags::STATX_FORCE_SYNC, StatxFlags::INO);
@@ -59,7 +60,8 @@ pub fn names_in(directory: &Path) -> io::Result<Vec<OsString>> {
     }
 }
 
-/// The names in a directory, read into a buffer of a size, and the number of calls that returned some.
+/// The names in a directory, read into a buffer of `room` bytes, and the number of system calls that returned some.
+/// With one call, they are those of one moment.
 fn read_names(directory: &Path, room: usize) -> io::Result<(Vec<OsString>, u32)> {
     let flags = OFlags::DIRECTORY.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(directory)?;
@@ -87,7 +89,7 @@ pub fn touch(path: &Path) -> io::Result<()> {
     Ok(utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// Fails if this process may not create and remove names in a directory.
+/// Fails unless this process may create and remove names in a directory.
 ///
 /// # Errors
 /// Errors of the file system.
@@ -129,6 +131,7 @@ pub fn is_read_only(directory: &Path) -> Result<bool> {
     mounted(directory).map(|info| info.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
+/// State of the file system that contains a directory.
 fn mounted(directory: &Path) -> Result<rustix::fs::StatVfs> {
     let info = File::open(directory).and_then(|file| Ok(fstatvfs(file)?));
     info.map_err(|error| Error::io(directory.display(), &error))
@@ -145,10 +148,11 @@ mod tests {
     /// More names than the first buffer has room for.
     const NAMES: u32 = 3000;
 
-    /// A directory of files on a file system, removed when the test ends.
+    /// A directory with [`NAMES`] files, removed when the test ends.
     struct Site(PathBuf);
 
     impl Site {
+        /// Creates the directory below `root`.
         fn new(root: &Path, name: &str) -> Self {
             let site = Self(root.join(format!("esker-names-{name}-{}", std::process::id())));
             fs::create_dir(&site.0).unwrap();
@@ -165,6 +169,7 @@ mod tests {
             self.listed().join(format!("file-{number}"))
         }
 
+        /// Replaces a file by a rename.
         fn replace(&self, number: u32) {
             let new = self.0.join("new");
             drop(File::create_new(&new).unwrap());
@@ -179,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn all_names_are_read_by_one_call() {
+    fn names_are_read_by_one_call_if_the_buffer_suffices() {
         let site = Site::new(&std::env::temp_dir(), "one");
         assert!(read_names(&site.listed(), NAMES_BYTES).unwrap().1 > 1);
         let (names, calls) = read_names(&site.listed(), NAMES_BYTES * 16).unwrap();

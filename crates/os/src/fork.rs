@@ -11,7 +11,7 @@ static GENERATION: AtomicU64 = AtomicU64::new(1);
 static REGISTER: Once = Once::new();
 /// Function of the store that each child runs first.
 static ON_CHILD: OnceLock<fn()> = OnceLock::new();
-/// Numbers of forks of this process that have begun and that have ended.
+/// Number of forks of this process that have begun, and number of those that have ended.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 
@@ -23,7 +23,8 @@ extern "C" fn in_parent() {
     ENDED.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Handler in the child. Forks that other threads of the parent have begun do not end there.
+/// Handler in the child. Sets the number of ended forks: forks that other threads of the parent had begun never end in
+/// the child.
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::SeqCst);
     ENDED.store(BEGUN.load(Ordering::SeqCst), Ordering::SeqCst);
@@ -51,14 +52,13 @@ pub fn on_child(run: fn()) {
     generation();
 }
 
-/// Attempts to create a value, before an error, in a process that forks all the time.
+/// Attempts of [`undisturbed`] in a process that forks all the time. The last one counts in any case.
 const ATTEMPTS: u32 = 1000;
 
-/// Creates a value in a way that no forked child inherits it half made: if another thread forked meanwhile, the value
-/// is dropped and created again. It does not wait for forks, which may wait for locks of the program.
+/// Creates a value that no forked child inherits half made: if another thread forked meanwhile, drops it and creates it
+/// again. Does not wait for the end of a fork, which may wait for locks of the program.
 ///
-/// # Errors
-/// The error of `make`.
+/// # Errors The error of `make`.
 pub fn undisturbed<T, E>(mut make: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     generation();
     for _ in 1..ATTEMPTS {
@@ -178,7 +178,7 @@ impl<T: Default> ForkLock<T> {
         Self { holder: AtomicU64::new(0), content: UnsafeCell::new((0, None)) }
     }
 
-    /// Waits for the lock. In a child, a lock held in the parent does not count, and neither does its content, which
+    /// Waits for the lock. In a child, a lock held in the parent does not count. Its content does not count either, and
     /// is leaked because it may be half changed.
     pub fn lock(&self) -> ForkGuard<'_, T> {
         let generation = generation();
@@ -188,7 +188,7 @@ impl<T: Default> ForkLock<T> {
         self.guard(generation)
     }
 
-    /// Takes the lock if no thread has it.
+    /// Takes the lock; `None` if another thread of this process has it.
     pub fn try_lock(&self) -> Option<ForkGuard<'_, T>> {
         let generation = generation();
         self.try_take(generation).then(|| self.guard(generation))
@@ -234,6 +234,7 @@ pub struct ForkGuard<'a, T> {
 }
 
 impl<T> ForkGuard<'_, T> {
+    /// The content of the lock: its generation and value.
     fn slot(&self) -> *mut (u64, Option<T>) {
         self.lock.content.get()
     }
@@ -270,7 +271,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_value_of_the_parent_is_neither_used_nor_dropped() {
+    fn child_neither_uses_nor_drops_the_value_of_its_parent() {
         let of_parent = Arc::new(1);
         let values = PerProcess::new(Arc::clone(&of_parent));
         assert_eq!(values.get().map(|value| **value), Some(1));
@@ -287,7 +288,8 @@ mod tests {
         assert_eq!((Arc::strong_count(&of_parent), Arc::strong_count(&own)), (2, 1));
     }
 
-    /// Whether threads may share values of a type, and whether values may move between threads.
+    /// Tells at compile time whether threads may share values of a type (`SHARED`). The constant of the trait counts
+    /// only if the type has none.
     struct Threads<T>(PhantomData<T>);
 
     trait Neither {
@@ -297,6 +299,7 @@ mod tests {
 
     impl<T> Neither for Threads<T> {}
 
+    /// Tells at compile time whether values of a type may move between threads (`SENT`).
     struct Sent<T>(PhantomData<T>);
 
     impl<T> Neither for Sent<T> {}

@@ -14,8 +14,8 @@ type Work = Box<dyn FnOnce() + Send>;
 /// Queue of the worker thread of this process. A child made by fork starts its own, and does none of its parent's work.
 static QUEUE: PerProcess<Sender<Work>> = PerProcess::empty();
 
-/// Runs `work` on a background thread after [`LATER`], and after all work handed over before. It runs at once if the
-/// system starts no thread, and not at all if the process ends before.
+/// Runs `work` on a background thread about [`LATER`] from now, after all work handed over before. If the system starts
+/// no thread, runs it at once. If the process ends before, the work is not done.
 pub fn later(work: impl FnOnce() + Send + 'static) {
     let work: Work = Box::new(work);
     let unsent = match QUEUE.get_or_make(start) {
@@ -27,7 +27,7 @@ pub fn later(work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Starts the thread that does deferred work.
+/// Starts the thread that does the work, and returns its queue.
 fn start() -> Result<Sender<Work>> {
     let (queue, received) = channel();
     let named = Builder::new().name("esker-later".to_owned());

@@ -34,14 +34,16 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Microseconds since the machine started, including suspended time, during which leases elsewhere end.
+/// Microseconds since the machine started. Includes the time while it was suspended, because leases on other nodes end
+/// then.
 #[must_use]
 pub fn uptime() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
-/// True unless no process of this PID namespace has this number. A process of another user exists too, even if `/proc` hides it.
+/// True if a process of this PID namespace has this number. That includes processes of other users, which `/proc` may
+/// hide.
 #[must_use]
 pub fn process_exists(number: u32) -> bool {
     let process = i32::try_from(number).ok().and_then(Pid::from_raw);

@@ -10,15 +10,14 @@ use std::path::{Component, Path, PathBuf};
 /// Most links in a path, as in Linux.
 const LINKS_MAX: usize = 40;
 
-/// A directory like `/tmp`, in which everybody may create names: sticky, and writable by everybody.
+/// Mode bits of a directory like `/tmp`, in which everybody may create names: sticky, and writable by everybody.
 const SHARED: u32 = 0o1002;
 
-/// The absolute path without symbolic links. In a directory like `/tmp`, a link is followed only if it belongs to this
-/// user or to the owner of the directory. This is the rule of `fs.protected_symlinks`, here for every component:
-/// otherwise, another user's link `/dev/shm/tank` decides which pool a command destroys.
+/// Resolves the symbolic links of a path, and makes it absolute. In a directory like `/tmp`, a link is followed only if
+/// it belongs to this user or to the owner of the directory. This is the rule of `fs.protected_symlinks`, here for
+/// every component: otherwise, another user's link `/dev/shm/tank` decides which pool a command destroys.
 ///
-/// # Errors
-/// `NoPermission` for another user's link; errors of the file system.
+/// # Errors `NoPermission` for another user's link; errors of the file system.
 pub fn resolve_links(path: &Path) -> Result<PathBuf> {
     let failed =
         |error: io::Error| Error::io(format_args!("looking at {}", path.display()), &error);
@@ -50,13 +49,14 @@ pub fn resolve_links(path: &Path) -> Result<PathBuf> {
     Ok(resolved)
 }
 
-/// The names of a path, last one first, without the root and `.`.
+/// The names of a path in reverse order, so that `pop` returns the first; without the root and `.`.
 fn components(path: &Path) -> Vec<OsString> {
     let named = |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
     path.components().filter(named).map(|part| part.as_os_str().to_owned()).rev().collect()
 }
 
-/// Refuses a symbolic link that another user has put into a directory that all may write to, such as `/tmp`.
+/// Refuses a symbolic link in a directory that all may write to, unless it belongs to this user or the directory's
+/// owner. `info` is the metadata of the link.
 fn refuse_foreign(link: &Path, info: &Metadata, directory: &Metadata) -> Result<()> {
     let is_shared = directory.mode() & SHARED == SHARED;
     if !is_shared || info.uid() == geteuid().as_raw() || info.uid() == directory.uid() {
@@ -76,6 +76,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
+    /// A new directory with the subdirectories `a/b`.
     fn scratch() -> PathBuf {
         let path =
             std::env::temp_dir().join(format!("esker-links-{}", crate::random_uuid().unwrap()));

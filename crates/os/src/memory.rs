@@ -13,7 +13,7 @@ const HEAPS_MAX: i32 = 8;
 const MAPPED_BYTES: i32 = 32 << 20;
 
 /// Configures the allocator to keep freed memory, for a process that receives large messages all the time. By default
-/// each buffer of such a process is fresh from the kernel, which clears its pages at the first use: that takes longer
+/// each buffer of such a process is fresh from the kernel, which clears its pages at the first use. That takes longer
 /// than filling it.
 pub fn keep_freed() {
     // SAFETY: the calls set numbers of the allocator, under its own lock.
@@ -41,7 +41,7 @@ pub fn want_huge_pages(buffer: &mut [u8]) {
     unsafe { libc::madvise(inner.as_mut_ptr().cast(), inner.len(), libc::MADV_HUGEPAGE) };
 }
 
-/// True if [`want_huge_pages`] would ask for any, judged by one page of the buffer.
+/// True if [`want_huge_pages`] would ask the kernel: the last huge page of the buffer is not in memory yet.
 #[must_use]
 pub fn lacks_huge_pages(buffer: &[u8]) -> bool {
     let Some(last) = buffer[whole_pages(buffer)].rchunks(HUGE_PAGE).next() else { return false };
@@ -51,7 +51,7 @@ pub fn lacks_huge_pages(buffer: &[u8]) -> bool {
     result == 0 && present & 1 == 0
 }
 
-/// The complete huge pages inside a buffer.
+/// Range of the complete huge pages inside a buffer.
 fn whole_pages(buffer: &[u8]) -> Range<usize> {
     let start = buffer.as_ptr().align_offset(HUGE_PAGE).min(buffer.len());
     start..start + (buffer.len() - start) / HUGE_PAGE * HUGE_PAGE
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_huge_pages_that_were_never_used_are_asked_for() {
+    fn huge_pages_are_requested_only_for_complete_unused_ones() {
         // Long enough for a mapping of its own.
         let mut buffer = vec![0_u8; 40 << 20];
         let aligned = buffer.as_ptr().align_offset(HUGE_PAGE);

@@ -44,7 +44,7 @@ impl Processors {
         }
     }
 
-    /// Lets this thread, a helper, run on them.
+    /// Lets the calling thread, a helper, run on these processors.
     pub fn use_here(self) {
         // If this fails, the helper stays on the processor of the thread that has started it.
         let _ = self.0.map(|all| sched_setaffinity(None, &all));
@@ -73,9 +73,9 @@ mod tests {
         assert_eq!(pinned.join().unwrap(), (all.count() as usize, all));
     }
 
-    /// A thread that the program has pinned has its helpers beside it.
+    /// The thread was pinned by the program, not by [`stay_on_processor`].
     #[test]
-    fn helpers_stay_where_the_program_has_pinned_the_thread() {
+    fn helpers_stay_on_the_processor_that_the_program_chose() {
         let mut one = CpuSet::new();
         let all = sched_getaffinity(None).unwrap();
         one.set((0..CpuSet::MAX_CPU).find(|number| all.is_set(*number)).unwrap());

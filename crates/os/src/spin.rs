@@ -1,7 +1,7 @@
 //! Spin-waiting: a waiting thread polls the connections on which its replies arrive before it sleeps.
 //!
-//! Waking a thread takes longer than the reply of many an engine. So a thread first polls for a short while, and yields
-//! between two polls. Then it sleeps at a descriptor that the network wakes, without another thread's help.
+//! Waking a thread often takes longer than an engine needs for its reply. So a thread first polls for a short while,
+//! and yields between two polls. Then it sleeps at a descriptor that the network wakes, without another thread's help.
 use std::cell::{Cell, RefCell};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ const YIELD_TIME_MAX: Duration = Duration::from_micros(500);
 /// Most doublings of the waits without polling on a crowded core: up to 2048 in a row.
 const DOUBLINGS_MAX: u32 = 6;
 
-/// Yields to other threads. True if the core is crowded: they have run for long, and would do so at each yield, while a
-/// thread that sleeps is run as soon as it is woken.
+/// Yields to other threads. True if the core is crowded: they have run for long, and would do so at each yield. Then
+/// sleeping is faster, because a woken thread runs at once.
 #[must_use]
 pub fn yield_core() -> bool {
     let began = Instant::now();
@@ -48,12 +48,12 @@ pub struct Hits {
     misses: AtomicU32,
     /// Waits without polling that are left, because the core was crowded.
     pauses: AtomicU32,
-    /// Outcomes on a crowded core since the last one on another.
+    /// Outcomes on a crowded core in a row.
     crowded: AtomicU32,
 }
 
 impl Hits {
-    /// True if spin-waiting is likely to succeed now.
+    /// True if spin-waiting is likely to succeed now. Each call counts as one wait.
     pub fn are_likely(&self) -> bool {
         let pauses = self.pauses.load(Ordering::Relaxed);
         if pauses > 0 {
@@ -88,7 +88,7 @@ impl Hits {
 
 /// A connection that waiting threads poll.
 pub trait Polled: Send + Sync {
-    /// A thread begins to poll, and continues until [`Polled::end`].
+    /// A thread begins to poll, and continues until it calls [`Polled::end`].
     fn begin(&self);
 
     /// True if data is likely to arrive before a thread could sleep and be woken.
@@ -111,7 +111,7 @@ pub trait Polled: Send + Sync {
 struct PolledConnections(RefCell<Vec<Arc<dyn Polled>>>);
 
 impl Drop for PolledConnections {
-    /// The thread ends, perhaps in a panic.
+    /// Ends the polling of a thread that ends, perhaps in a panic.
     fn drop(&mut self) {
         self.0.take().iter().for_each(|connection| connection.end());
     }
@@ -139,7 +139,7 @@ pub(crate) fn add(connection: &Arc<impl Polled + 'static>) -> bool {
 
 /// A thread that waits for a wake-up.
 pub(crate) trait Sleeper {
-    /// True once after each wake-up.
+    /// True if the thread was woken since the last call.
     fn take(&self) -> bool;
 
     /// Runs `sleep` with a descriptor that is readable as soon as the thread is woken. `None` if there is no
@@ -214,7 +214,7 @@ mod tests {
     const HIT: Spun = Spun { in_time: true, crowded: false };
     const MISS: Spun = Spun { in_time: false, crowded: false };
 
-    /// How many of this many waits poll, each with this outcome.
+    /// Number of waits that poll, among `waits` waits. Each poll has the outcome `spun`.
     fn polls(hits: &Hits, waits: u32, spun: Spun) -> u32 {
         (0..waits).filter(|_| hits.are_likely()).inspect(|_| hits.note(spun)).count() as u32
     }
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(polls(&hits, MISSES_MAX, MISS), MISSES_MAX);
     }
 
-    /// There, the reply has arrived after the yield, but so late that sleeping would have been faster.
+    /// On a crowded core, the reply arrives during the yield, but so late that sleeping would have been faster.
     #[test]
     fn spin_waiting_is_rare_on_a_crowded_core() {
         let hits = Hits::default();

@@ -14,7 +14,8 @@ pub fn start_thread<T: Send + 'static>(
     Builder::new().spawn(work).map_err(|error| no_thread_error(&error))
 }
 
-/// Starts up to `count` threads of a scope, which run `work`. If the system starts none, this thread runs it.
+/// Starts up to `count` threads of a scope, each of which runs `work`. If the system starts none, the calling thread
+/// runs it.
 pub fn run_on_threads<'scope, W: FnOnce() + Clone + Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     count: usize,
@@ -31,7 +32,7 @@ pub fn run_on_threads<'scope, W: FnOnce() + Clone + Send + 'scope>(
 /// # Errors
 /// The errors of `start`; the error of the system if it starts no thread.
 pub fn start_with_threads<T>(start: impl FnOnce() -> io::Result<T>) -> Result<T> {
-    // The panic would print a message.
+    // Starts a thread as a test: a panic in `start` would print a message.
     let probe = start_thread(|| ())?;
     let _ = probe.join();
     let started = catch_unwind(AssertUnwindSafe(start));
@@ -39,7 +40,7 @@ pub fn start_with_threads<T>(start: impl FnOnce() -> io::Result<T>) -> Result<T>
     started.map_err(|error| no_thread_error(&error))
 }
 
-/// The error of a thread that the system does not start.
+/// The error for a thread that the system did not start.
 #[cold]
 pub fn no_thread_error(error: &io::Error) -> Error {
     Error::io("starting a thread (`ulimit -u` and the container's pids.max limit them)", error)

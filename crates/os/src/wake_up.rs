@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 thread_local! {
+    /// The eventfd of this thread.
     static MADE: RefCell<Option<Arc<Event>>> = const { RefCell::new(None) };
 }
 
@@ -26,6 +27,7 @@ impl Event {
         (descriptor >= 0).then(|| Self { descriptor, made_in: generation() })
     }
 
+    /// True if this process created it, not its parent.
     fn is_own(&self) -> bool {
         self.made_in == generation()
     }
@@ -48,7 +50,7 @@ impl Drop for Event {
     }
 }
 
-/// Wakes the thread that sleeps on it.
+/// Lets other threads wake a thread that sleeps at its eventfd.
 #[derive(Default)]
 pub(crate) struct WakeUp {
     descriptor: OnceLock<Arc<Event>>,
@@ -86,7 +88,7 @@ impl WakeUp {
 }
 
 /// Returns the eventfd of this thread. Creates it at the first call, and again in a child made by fork, which must not
-/// use that of its parent. None if the thread is ending or no eventfd can be created.
+/// use that of its parent. `None` if the thread is ending or no eventfd can be created.
 fn own() -> Option<Arc<Event>> {
     let made = MADE.try_with(|made| {
         let mut made = made.borrow_mut();

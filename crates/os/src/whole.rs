@@ -20,8 +20,7 @@ const LINKS_MAX: usize = 40;
 /// `O_TMPFILE`.
 ///
 /// An existing file stays as it is until then; its mode and owner become those of the new one. It is written in place
-/// if it cannot be replaced by an equal one: if it has several names or another owner, or if its directory cannot be
-/// written.
+/// if it has several names or another owner, or if its directory cannot be written: then no equal file can replace it.
 #[derive(Debug)]
 pub struct Draft {
     /// The file, open for reading and writing.
@@ -30,10 +29,14 @@ pub struct Draft {
     state: State,
 }
 
+/// State of a draft.
 #[derive(Debug)]
 enum State {
+    /// It is the file itself, which is overwritten, or a draft that has its name already.
     InPlace,
+    /// It has no name yet (`O_TMPFILE`).
     Nameless,
+    /// It has this temporary name.
     Temporary(PathBuf),
 }
 
@@ -51,10 +54,10 @@ impl Draft {
         }
     }
 
-    /// Begins a file that replaces another one: without a name where the file system can do that, else with a temporary
-    /// name.
+    /// Begins a draft that replaces the file with the metadata `old`, if any. It has no name if the file system can do
+    /// that, else a temporary one.
     fn replacing(path: &Path, mode: u32, old: Option<&Metadata>) -> io::Result<Self> {
-        // The other names of the file would keep its old content.
+        // A file with several names is not replaced: its other names would keep the old content.
         if old.is_some_and(|old| old.nlink() > 1) {
             return Err(Errno::MLINK.into());
         }
@@ -134,13 +137,14 @@ fn existing(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
+/// The directory of a path; `.` for a mere name.
 fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A file without a name, which [`name_it`] can give one.
+/// Creates a file in `directory` without a name, which [`name_it`] can give one later.
 fn nameless(directory: &Path, mode: u32) -> io::Result<OwnedFd> {
-    // Under `esker run`, the directory may be one of the store, which the kernel does not know.
+    // Under `esker run`, the directory may be one of a container: then the C library and the kernel see different ones.
     let (seen, known) = (directory.metadata()?, stat(directory)?);
     if (seen.dev(), seen.ino()) != (known.st_dev, known.st_ino) {
         return Err(Errno::OPNOTSUPP.into());
@@ -152,10 +156,12 @@ fn nameless(directory: &Path, mode: u32) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
+/// Gives a file without a name the name `path`. Fails with `EEXIST` if the name is taken.
 fn name_it(file: &impl AsRawFd, path: &Path) -> rustix::io::Result<()> {
     linkat(CWD, link_to(file), CWD, path, AtFlags::SYMLINK_FOLLOW)
 }
 
+/// The path in `/proc` that leads to an open file.
 fn link_to(file: &impl AsRawFd) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
@@ -192,7 +198,7 @@ impl WholeFile {
         Self::begin(path).map_err(|error| io_error(path, &error))
     }
 
-    /// Begins to write: to a draft that replaces the file, or to the file itself if that cannot be replaced.
+    /// Begins to write: to a draft that replaces the file, or to the file itself if that is a pipe or a device.
     fn begin(path: &Path) -> io::Result<Self> {
         let (path, draft) = (path.to_owned(), draft_of(path)?);
         let file = match &draft {
@@ -218,7 +224,8 @@ impl WholeFile {
         self.publish().map_err(|error| io_error(&self.path, &error))
     }
 
-    /// Writes out the buffer, and moves the draft to the name of the file. A draft is durable before that.
+    /// Writes out the buffer, and gives the draft the name of the file. Syncs the draft before that, so that a crash
+    /// leaves the old or the new content.
     fn publish(&mut self) -> io::Result<()> {
         self.file.flush()?;
         match self.draft.take() {
@@ -241,7 +248,7 @@ impl Write for WholeFile {
     }
 }
 
-/// Writes a file.
+/// Writes a whole file: `bytes` become its content.
 ///
 /// # Errors
 /// The errors of [`WholeFile::create`] and [`WholeFile::finish`].
@@ -259,7 +266,8 @@ pub fn check(path: &Path) -> Result<()> {
     WholeFile::create(path).map(drop)
 }
 
-/// The draft of a file, or `None` for a file that is written directly. The file must be writable if it exists.
+/// The draft for a file, or `None` for a pipe, a device or a descriptor's name, which is written directly. Fails if an
+/// existing file is not writable.
 fn draft_of(path: &Path) -> io::Result<Option<Draft>> {
     let Some(path) = target_of(path)? else { return Ok(None) };
     match path.metadata() {
@@ -294,6 +302,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{FileTypeExt, symlink};
 
+    /// A directory for the files of a test.
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("esker-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -319,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_stay_what_they_are_and_a_full_one_is_named() {
+    fn devices_are_written_directly_and_errors_name_them() {
         write(Path::new("/dev/null"), b"gone").unwrap();
         assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
         let error = write(Path::new("/dev/full"), b"no room").unwrap_err();
@@ -328,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_named() {
+    fn error_for_missing_directory_names_the_path() {
         let error = write(Path::new("/no/such/file"), b"").unwrap_err();
         assert!(error.message().contains("writing /no/such/file"), "{error}");
     }
@@ -371,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_without_a_name_of_its_own_gets_a_temporary_one() {
+    fn draft_replaces_file_with_longest_name() {
         let folder = folder("whole-draft");
         let path = folder.join("n".repeat(255));
         for text in ["first", "second"] {

@@ -17,6 +17,7 @@ pub(crate) struct Places {
 #[derive(Clone)]
 pub(crate) struct Admission(Arc<Place>);
 
+/// Slot of a connection: one for unauthenticated connections, until it has one for authenticated connections.
 struct Place {
     all: Arc<Semaphore>,
     is_authenticated: AtomicBool,
@@ -25,7 +26,7 @@ struct Place {
 }
 
 impl Places {
-    /// Slots for these numbers of authenticated and other connections.
+    /// Slots for `connections` authenticated connections, and for [`UNAUTHENTICATED_MAX`] others.
     pub(crate) fn new(connections: usize) -> Self {
         Self {
             authenticated: Arc::new(Semaphore::new(connections)),
@@ -38,7 +39,7 @@ impl Places {
         self.authenticated.available_permits()
     }
 
-    /// Waits for a slot for the next connection.
+    /// Waits for a slot for the next connection, which is unauthenticated yet. `None` if the slots are closed.
     pub(crate) async fn next(&self) -> Option<Admission> {
         let place = Arc::clone(&self.unauthenticated).acquire_owned().await.ok()?;
         Some(Admission(Arc::new(Place {
@@ -51,7 +52,8 @@ impl Places {
 }
 
 impl Admission {
-    /// Marks the connection as authenticated after a valid signature: waits for a slot of that kind.
+    /// Marks the connection as authenticated after a valid signature: waits for a slot of that kind, and then returns
+    /// the other one. Further calls have no effect.
     pub(crate) async fn admit(&self) {
         let place = &*self.0;
         place.is_authenticated.store(true, Ordering::Relaxed);
@@ -79,7 +81,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(10);
 
     #[tokio::test(start_paused = true)]
-    async fn connections_that_do_not_authenticate_end() {
+    async fn connection_expires_unless_it_authenticates() {
         let places = Places::new(1);
         let (silent, known) = (places.next().await.unwrap(), places.next().await.unwrap());
         known.admit().await;
@@ -89,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn unauthenticated_connections_have_places_of_their_own() {
+    async fn unauthenticated_connections_have_slots_of_their_own() {
         let places = Places::new(1);
         let mut silent = Vec::new();
         for _ in 0..UNAUTHENTICATED_MAX {

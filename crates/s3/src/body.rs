@@ -34,7 +34,8 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// The body of a request, whose size is checked before any of it arrives.
+    /// The body of a request. Its `announced` size is checked before any of it arrives. `held` is released with the
+    /// first bytes.
     pub(crate) fn new(
         body: Option<StreamingBlob>,
         expected: Expected,
@@ -89,7 +90,7 @@ impl Incoming {
         Ok(self.piece(metrics).await?.is_empty())
     }
 
-    /// The next [`PIECE_BYTES`], or fewer at the end.
+    /// Receives the next [`PIECE_BYTES`], or fewer at the end. Empty after the last piece.
     async fn piece(&mut self, metrics: &Metrics) -> Outcome<Vec<Bytes>> {
         let (mut piece, mut missing) = (Vec::new(), PIECE_BYTES);
         while missing > 0 {
@@ -98,7 +99,7 @@ impl Incoming {
                 metrics.received_bytes.add(next.len() as u64);
                 self.size += next.len() as u64;
                 check_size(self.size)?;
-                // Now it is in the cache of this processor.
+                // Summed up here, while the bytes are in the cache of this processor.
                 self.sums.update(&next);
                 self.rest = next;
             }
@@ -126,7 +127,7 @@ impl Incoming {
     }
 }
 
-/// The body ended early, its signature is wrong, or its client stopped sending.
+/// The S3 error for a body that ended early, whose signature is wrong, or whose client stopped sending.
 fn body_fault(error: s3s::StdError) -> Fault {
     if has_stopped(&*error) {
         return Fault::new(S3ErrorCode::RequestTimeout, error.to_string());
@@ -139,7 +140,8 @@ fn body_fault(error: s3s::StdError) -> Fault {
     }
 }
 
-/// The error for a body that arrived but is not the one that was signed. The types of `s3s` for it are private.
+/// The S3 error for a body that arrived but is not the one that was signed; `None` for other errors. The types of `s3s`
+/// for such errors are private, so their text is examined.
 pub(crate) fn verification_fault(error: &str) -> Option<Fault> {
     if error.contains("Sha256Mismatch") {
         let code = S3ErrorCode::Custom("XAmzContentSHA256Mismatch".into());
@@ -154,7 +156,7 @@ pub(crate) fn verification_fault(error: &str) -> Option<Fault> {
     is_wrong.then(|| Fault::new(S3ErrorCode::SignatureDoesNotMatch, why))
 }
 
-/// Whether the client sent nothing for too long: a timeout is among the causes of `error`.
+/// True if the client sent nothing for too long: a timeout is among the causes of `error`.
 fn has_stopped(error: &(dyn std::error::Error + 'static)) -> bool {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let mut io = causes.filter_map(|error| error.downcast_ref::<std::io::Error>());

@@ -31,6 +31,7 @@ pub(crate) const FILE_MODE: u32 = 0o644;
 /// The buckets of a pool.
 pub(crate) struct Buckets {
     pool: Pool,
+    /// The open buckets, by name.
     open: Mutex<HashMap<String, Opened>>,
 }
 
@@ -65,8 +66,8 @@ impl Buckets {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The bucket of this name, which is mounted when it is first used. If many are mounted, those that nobody uses are
-    /// dropped.
+    /// The bucket of this name, which is mounted when it is first used. Above [`BUCKETS_OPEN_MAX`], drops the mounts
+    /// that no request uses.
     ///
     /// # Errors
     /// `NoSuchBucket`; errors of the store.
@@ -141,7 +142,7 @@ impl Buckets {
         }
     }
 
-    /// Removes an empty bucket. Meanwhile no other request of this process can get it.
+    /// Removes a bucket if `is_empty` returns true for it. Meanwhile no other request of this process can get it.
     pub(crate) fn remove(
         &self,
         name: &str,
@@ -196,7 +197,7 @@ impl Bucket {
         &self.0
     }
 
-    /// The directory that leads to this path from the root.
+    /// The directory at this path from the root.
     pub(crate) fn directory(&self, path: &[u8]) -> esker::types::Result<Node> {
         self.fs().resolve(&self.fs().root(), path, Follow::All)
     }
@@ -251,7 +252,7 @@ fn find_or_create(dir: &Node, name: &str) -> Outcome<Node> {
     }
 }
 
-/// A random unique name: 32 hexadecimal digits.
+/// A random name that is certainly unique: 32 hexadecimal digits.
 pub(crate) fn drawn_name() -> Outcome<String> {
     let mut bytes = [0; 16];
     let failed =
@@ -275,7 +276,7 @@ enum Draft {
     Published,
 }
 
-/// Directory, name and conditions for the publication of a file.
+/// Directory, name, attributes and conditions for the publication of a file.
 pub(crate) struct Target<'a> {
     pub(crate) dir: &'a Node,
     pub(crate) name: &'a [u8],
@@ -285,7 +286,7 @@ pub(crate) struct Target<'a> {
 }
 
 impl Hidden {
-    /// A new file, open for writing.
+    /// A new file in the hidden directory, and the same file open for writing.
     pub(crate) fn file(bucket: &Bucket) -> Outcome<(Self, dfs::File)> {
         let (dir, name) = (bucket.puts()?, drawn_name()?);
         let create = Create { exclusive: true, open: true, ..Create::with_mode(FILE_MODE) };

@@ -7,17 +7,17 @@ use s3s::S3ErrorCode;
 use s3s::dto::{ChecksumAlgorithm, ChecksumType, CompleteMultipartUploadInput};
 use serde::{Deserialize, Serialize};
 
-/// Content over which a checksum of an object is computed.
+/// Data over which a checksum of an object is computed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Its content.
+    /// The content of the object.
     Full,
-    /// The checksums of its parts.
+    /// The checksums of the object's parts, one after another.
     Composite,
 }
 
 impl Kind {
-    /// Parses the header that states the type of the checksum.
+    /// Parses the header `x-amz-checksum-type`; `None` if the request does not have it.
     fn new(name: Option<&ChecksumType>) -> Outcome<Option<Self>> {
         match name.map(ChecksumType::as_str) {
             None => Ok(None),
@@ -36,10 +36,10 @@ pub(crate) struct RequestedChecksum {
 }
 
 impl RequestedChecksum {
-    /// The claims of a request to complete an upload about the whole object: its checksum and its size.
+    /// The checksum that the headers of a request to begin an upload name; `None` if they name none. Without `kind`,
+    /// CRC64NVME is of the content, and every other algorithm of the checksums of parts.
     ///
-    /// # Errors
-    /// `InvalidRequest` for a type that the checksum does not have.
+    /// # Errors `InvalidRequest` for a type that the checksum does not have.
     pub(crate) fn new(
         algorithm: Option<&ChecksumAlgorithm>,
         kind: Option<&ChecksumType>,
@@ -83,12 +83,13 @@ impl RequestedChecksum {
     }
 }
 
-/// A checksum of the checksums of parts, with their number.
+/// A checksum of the checksums of parts, followed by `-` and the number of parts.
 fn numbered(digits: &str, parts: &[Part]) -> String {
     format!("{digits}-{}", parts.len())
 }
 
-/// Size and checksums that a client claims. A checksum of the checksums of parts may end with `-` and their number.
+/// Size and checksums that a client claims when it completes an upload. A checksum of the checksums of parts may end
+/// with `-` and their number.
 #[derive(Default)]
 pub(crate) struct Claims {
     size: Option<u64>,
@@ -128,7 +129,7 @@ impl Claims {
         }
     }
 
-    /// The checksums to compute of the content.
+    /// The checksums to compute over the content: those that the client claims, and the one that it requested.
     pub(crate) fn sums(&self, requested: Option<&RequestedChecksum>) -> Sums {
         let mut all = self.checksum.clone();
         if let Some(RequestedChecksum { name, .. }) =
@@ -182,7 +183,7 @@ impl Claims {
     }
 }
 
-/// The checksum of the checksums of parts, if all of them have one.
+/// The checksum of the checksums of parts; `None` if a part does not have one of this name.
 fn composite(parts: &[Part], name: &str) -> Option<String> {
     let mut wanted = Stored::default();
     wanted.set(name, "");

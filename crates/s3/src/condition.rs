@@ -16,7 +16,8 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// The condition on an object that is replaced, of an operation for which `s3s` knows none.
+    /// The condition on the object that an operation replaces, from the headers of its request. Only for operations in
+    /// which `s3s` does not parse these headers.
     ///
     /// # Errors
     /// `InvalidArgument` for a header that is not an ETag.
@@ -94,7 +95,7 @@ impl Condition {
     }
 }
 
-/// Parses a header with ETags. The header may be absent, but not be there twice.
+/// Parses a header with ETags; `None` if it is absent. It must not be there twice.
 fn parse_header(headers: &HeaderMap, name: HeaderName) -> Outcome<Option<ETagCondition>> {
     let mut values = headers.get_all(&name).iter();
     let parsed = values.next().map(|value| ETagCondition::parse_http_header(value.as_bytes()));
@@ -108,7 +109,8 @@ fn parse_header(headers: &HeaderMap, name: HeaderName) -> Outcome<Option<ETagCon
     }
 }
 
-/// The strong comparison of RFC 9110, for `If-Match`: a weak ETag matches nothing.
+/// True if the ETags are equal by the strong comparison of RFC 9110, which `If-Match` uses: a weak ETag matches
+/// nothing.
 fn is_strongly(condition: &ETagCondition, etag: &str) -> bool {
     !matches!(condition, ETagCondition::ETag(ETag::Weak(_))) && is(condition, etag)
 }
@@ -139,20 +141,23 @@ fn whole_seconds(time: Timestamp) -> Timestamp {
 mod tests {
     use super::*;
 
+    /// A condition that demands this ETag.
     fn etag(value: &str) -> Option<ETagCondition> {
         Some(ETagCondition::ETag(ETag::Strong(value.to_owned())))
     }
 
+    /// A time in seconds since 1970.
     fn since(seconds: i64) -> Option<Timestamp> {
         Some(timestamp(Time { seconds, nanos: 0 }))
     }
 
+    /// The S3 code of a failure; `None` for success.
     fn code<T>(outcome: Outcome<T>) -> Option<String> {
         outcome.err().map(|fault| s3s::S3Error::from(fault).code().as_str().to_owned())
     }
 
     #[test]
-    fn reads_are_compared_by_etag_then_by_time() {
+    fn read_condition_on_etag_precedes_one_on_time() {
         let at = Time { seconds: 100, nanos: 7 };
         let check = |condition: Condition| code(condition.check_read("a", at));
         let none = Condition::default;
@@ -186,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_on_a_target_are_headers() {
+    fn condition_on_target_is_parsed_from_headers() {
         let of = |value: &'static str| {
             let value = hyper::header::HeaderValue::from_static(value);
             Condition::of_target(&HeaderMap::from_iter([(IF_MATCH, value)]))
@@ -198,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_compared_by_etag() {
+    fn change_condition_compares_etags_strongly_and_absence() {
         let check = |condition: Condition, found| code(condition.check_change(found));
         let none = Condition::default;
         let any = || Some(ETagCondition::Any);

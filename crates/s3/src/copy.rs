@@ -19,7 +19,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Opens an object that is to be copied on a condition.
+    /// Opens the object that is to be copied, if `condition` holds for it.
     pub(crate) fn open(bucket: &Bucket, key: &str, condition: &Condition) -> Outcome<Self> {
         let found = opened(bucket, key, |found| match found.attr.kind {
             Kind::File => Ok(Some(found.node.open(Open::READ)?)),
@@ -34,7 +34,8 @@ impl Source {
         tags(&self.found)
     }
 
-    /// Copies a byte range of the source object to a new hidden file in bucket `to`, and updates `sums` with the bytes.
+    /// Copies a byte range of the source object to a new hidden file in bucket `to`. Returns the file, and the size and
+    /// checksums of the bytes; `sums` computes them.
     pub(crate) fn copy(
         &self,
         to: &Bucket,
@@ -51,7 +52,7 @@ impl Source {
     }
 }
 
-/// Copies a range of one file to an offset in another, which no other writer uses.
+/// Copies a range of one file to offset `at` in another, which no other writer uses. Passes each piece to `seen`.
 pub(crate) fn copy_range(
     from: &File,
     range: Range<u64>,
@@ -75,7 +76,8 @@ pub(crate) fn copy_range(
     Ok(())
 }
 
-/// Finds an object and opens it. If it is replaced in between, the new one is found.
+/// Finds an object and opens it with `open`. If the object is replaced in between, `open` does not find it: then tries
+/// again with the new one.
 pub(crate) fn opened<T>(
     bucket: &Bucket,
     key: &str,

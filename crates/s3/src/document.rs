@@ -18,7 +18,7 @@ const OPERATIONS: [&str; 4] =
 /// The operation whose headers have checksums of an object instead of the XML.
 const COMPLETION: &str = "CompleteMultipartUpload";
 
-/// Body of a request, as far as it is known to be XML. Clones share it.
+/// Verification of a request's body, if that is XML; otherwise it does nothing. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Document(Arc<Mutex<State>>);
 
@@ -26,13 +26,15 @@ pub(crate) struct Document(Arc<Mutex<State>>);
 struct State {
     /// Checksums that the request gives, and those of the bytes received so far.
     sums: Option<(Expected, Sums)>,
+    /// Bytes received so far.
     bytes: usize,
     is_xml: bool,
+    /// Reason why the body was refused.
     fault: Option<S3Error>,
 }
 
 impl Document {
-    /// Begins to verify the body of a request, if it is XML in this operation.
+    /// Begins to verify the body of a request, if the body of this operation is XML.
     pub(crate) fn begin(&self, operation: &str, headers: &HeaderMap) {
         if !OPERATIONS.contains(&operation) {
             return;
@@ -80,7 +82,7 @@ impl Document {
         expected.check(&sums.finish()).map_err(|fault| fail(&mut state, fault))
     }
 
-    /// Notes that the body did not arrive.
+    /// Notes that the body did not arrive, with the error for the reply.
     pub(crate) fn fail(&self, code: S3ErrorCode, why: &str) {
         let mut state = self.state();
         if state.sums.take().is_some() {
@@ -129,7 +131,7 @@ impl Body for Verified {
     }
 }
 
-/// Refuses the body: stores the fault, which the reply then gives.
+/// Refuses the body: stores the fault for the reply. Returns the error that ends the body for `s3s`.
 fn fail(state: &mut State, fault: Fault) -> StdError {
     state.sums = None;
     state.fault = Some(fault.into());

@@ -41,7 +41,7 @@ impl From<Fault> for S3Error {
 }
 
 impl Fault {
-    /// The error of S3 with this code, which says why.
+    /// An error of S3 with this code, and the reason in its message.
     pub(crate) fn new(code: S3ErrorCode, why: impl Into<String>) -> Self {
         Self::S3(S3Error::with_message(code, why.into()))
     }
@@ -57,7 +57,7 @@ impl Fault {
     }
 }
 
-/// An error of the store in the words of S3. Its message names the thing, the cause and the remedy.
+/// Converts an error of the store. The message stays: it names the thing, the cause and the remedy.
 fn to_s3_error(error: &Error) -> S3Error {
     let (code, status) = code_of(error.kind());
     let mut said = S3Error::with_message(code, error.message().to_owned());
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_has_a_status_and_says_what_the_store_said() {
+    fn every_error_has_a_status_and_the_message_of_the_store() {
         for kind in ErrorKind::ALL {
             let said = S3Error::from(Fault::from(Error::new(kind, "why")));
             assert!(said.status_code().is_some_and(|status| status.as_u16() >= 400), "{kind:?}");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pool_is_told_from_a_defect() {
+    fn full_pool_has_an_error_of_its_own() {
         let said = S3Error::from(Fault::from(Error::new(ErrorKind::NoSpace, "full")));
         assert_eq!(said.status_code(), Some(StatusCode::INSUFFICIENT_STORAGE));
         assert_eq!(said.code().as_str(), "InsufficientStorage");

@@ -65,10 +65,9 @@ impl Found {
     }
 }
 
-/// Looks up the object of a key. Anything in its path that is not a directory means that there is none.
+/// Looks up the object of a key. A key does not exist if a name in its path is not a directory.
 ///
-/// # Errors
-/// `NoSuchKey`; errors of the store.
+/// # Errors `NoSuchKey`; errors of the store.
 pub(crate) fn find(bucket: &Bucket, key: &str) -> Outcome<Found> {
     let place = Place::existing(key)?;
     let missing = |error: Error| match error.kind() {
@@ -112,7 +111,7 @@ fn is_object(directory: &Node) -> Outcome<bool> {
     }
 }
 
-/// The tags of an object.
+/// The tags of an object; empty if none were put.
 pub(crate) fn tags(found: &Found) -> Outcome<Tags> {
     match found.node.get_xattr(TAGS.as_bytes()) {
         Ok(value) => Ok(read_tags(&value)),

@@ -35,10 +35,9 @@ impl Framing {
         }
     }
 
-    /// Follows the next bytes of the body.
+    /// Moves past the next bytes of the body.
     ///
-    /// # Errors
-    /// A reason if they are not chunks.
+    /// # Errors A reason if they are not chunks.
     pub(crate) fn advance(&mut self, mut bytes: &[u8]) -> Result<(), String> {
         while let Some((first, rest)) = bytes.split_first() {
             match self {
@@ -81,7 +80,7 @@ impl Framing {
     }
 }
 
-/// The part of the body that follows a line such as `400;chunk-signature=...`. An error if the size is invalid.
+/// The state after the line in front of a chunk, such as `400;chunk-signature=...`. An error if the size is invalid.
 fn after_line(line: &[u8]) -> Result<Framing, String> {
     let digits = line.split(|byte| b";\r".contains(byte)).next().unwrap_or_default();
     let is_size =
@@ -89,6 +88,7 @@ fn after_line(line: &[u8]) -> Result<Framing, String> {
     let digits = std::str::from_utf8(digits).ok().filter(|_| is_size);
     match digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
         Some(0) => Ok(Framing::Last),
+        // The data ends with a carriage return and a line feed.
         Some(size) => Ok(Framing::Data(size + 2)),
         None => Err(format!("{:?} is not the size of a chunk", String::from_utf8_lossy(line))),
     }
@@ -98,7 +98,7 @@ fn after_line(line: &[u8]) -> Result<Framing, String> {
 mod tests {
     use super::*;
 
-    /// Follows a body in pieces of this length, to its end.
+    /// Passes a body to the framing in pieces of this length, and checks that it may end.
     fn follow(body: &[u8], piece: usize) -> Result<(), String> {
         let mut framing = Framing::Line(Vec::new());
         body.chunks(piece).try_for_each(|bytes| framing.advance(bytes))?;

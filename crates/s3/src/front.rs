@@ -43,6 +43,8 @@ impl S3Route for Front {
         true
     }
 
+    /// Serves a request with a valid signature: gives its connection a slot of the authenticated, and calls the
+    /// operation.
     async fn call(&self, req: S3Request<Body>) -> S3Result<S3Response<Body>> {
         if let Some(admission) = req.extensions.get::<Admission>() {
             admission.admit().await;
@@ -120,14 +122,14 @@ fn range(text: &str) -> Option<String> {
     }
 }
 
-/// A number of digits, at most the largest that `s3s` reads.
+/// Parses a number of digits, and limits it to the largest that `s3s` reads. `None` for any other text.
 fn number(digits: &str) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let most = i64::MAX as u64;
     is_number.then(|| digits.parse().unwrap_or(most).min(most))
 }
 
-/// The source of a copy; `None` if there is none, or if it is not in a bucket.
+/// The source of a copy; `None` without the header, and for an access point (`arn:`), which is not in a bucket.
 fn copy_source(headers: &HeaderMap) -> S3Result<Option<CopyFrom>> {
     let mut values = headers.get_all(COPY_SOURCE).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return Ok(None) };
@@ -153,7 +155,7 @@ fn copy_source(headers: &HeaderMap) -> S3Result<Option<CopyFrom>> {
     }
 }
 
-/// Decodes a path, in which a plus is a plus.
+/// Decodes the percent-encoding of a path, in which a plus is a plus. `None` if it is invalid, or not UTF-8.
 pub(crate) fn decoded(path: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::new(), path.as_bytes());
     while let Some((first, after)) = rest.split_first() {
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_may_be_in_every_container() {
+    fn copy_source_may_have_any_container_label() {
         let of = |value: &'static str| {
             let value = HeaderValue::from_static(value);
             copy_source(&HeaderMap::from_iter([(COPY_SOURCE, value)]))

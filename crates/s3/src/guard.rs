@@ -44,6 +44,7 @@ impl S3Auth for Guard {
 
 #[async_trait::async_trait]
 impl S3Access for Guard {
+    /// Checks that the key of a request may do the operation, and that its options are offered. Notes both for the log.
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
         let denied = |why: &'static str| Err(S3Error::with_message(S3ErrorCode::AccessDenied, why));
         let operation = context.s3_op().name().to_owned();

@@ -51,8 +51,8 @@ const COPY: &[&str] = &[
 /// Headers that name a checksum algorithm.
 const ALGORITHMS: [&str; 2] = ["x-amz-checksum-algorithm", SDK_ALGORITHM];
 
-/// Headers of S3 that an operation takes besides [`ALL`]. The operation obeys, verifies or refuses each of them, or
-/// nothing here depends on it.
+/// Headers of S3 that an operation takes besides [`ALL`]: it obeys or verifies each, or refuses its value, or does not
+/// need it.
 fn taken(operation: &str) -> &'static [&'static [&'static str]] {
     match operation {
         "CompleteMultipartUpload" => {
@@ -101,7 +101,7 @@ fn taken(operation: &str) -> &'static [&'static [&'static str]] {
     }
 }
 
-/// True if an operation takes a header. Headers that are not of S3 are those of HTTP.
+/// True if an operation takes a header. All headers that are not of S3 are taken, because they are those of HTTP.
 pub(crate) fn is_taken(operation: &str, name: &str) -> bool {
     if !name.starts_with(PREFIX) && name != MD5 {
         return true;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_those_that_are_obeyed() {
+    fn values_that_are_not_obeyed_are_refused() {
         for (name, right, wrong, code) in [
             ("x-amz-acl", "private", "public-read", "NotImplemented"),
             ("x-amz-checksum-type", "FULL_OBJECT", "COMPOSITE", "InvalidArgument"),

@@ -6,6 +6,7 @@ use s3s::host::{S3Host, VirtualHost};
 pub(crate) struct Domain(pub(crate) String);
 
 impl S3Host for Domain {
+    /// The bucket that the header `Host` names, if any. Its port does not count.
     fn parse_host_header<'a>(&'a self, host: &'a str) -> S3Result<VirtualHost<'a>> {
         let name = match host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -28,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_is_what_is_before_the_domain() {
+    fn bucket_is_the_part_of_the_host_before_the_domain() {
         let domain = Domain("s3.site".to_owned());
         for (host, bucket) in [
             ("home.s3.site", Some("home")),

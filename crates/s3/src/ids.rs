@@ -1,8 +1,8 @@
 //! Object IDs of a container, in the order of their keys.
 //!
-//! A pool lists IDs as numbers, S3 compares their decimal digits: 10.1 is before 9.1. Numbers of equally many digits
-//! have the same order in both, so the order of keys is that of up to 20 runs of numbers, merged. Each run is read from
-//! where the page begins, so a page looks at the IDs that it shows and a few more, however many there are.
+//! A pool lists IDs as numbers, S3 compares their decimal digits: 10.1 is before 9.1. Numbers with the same count of
+//! digits have the same order in both. So the order of keys is that of up to 20 runs of numbers, merged. Each run is
+//! read from the beginning of the page on. So a page reads the IDs that it shows and a few more, however many exist.
 use crate::limits::{LIST_RUNS, LIST_WINDOW, LIST_WINDOW_MIN};
 use esker::types::ops::Anchor;
 use esker::types::{ObjectId, Result};
@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 
 /// IDs that follow each other in the container.
 struct Run {
+    /// ID from which the container was listed.
     from: ObjectId,
     ids: Vec<ObjectId>,
     /// True if there are no more.
@@ -34,16 +35,18 @@ impl Run {
 
 /// The IDs of a container, in runs that were read last.
 struct Runs<L> {
+    /// Lists at most a number of IDs from an anchor on.
     list: L,
     recent: VecDeque<Run>,
+    /// Number of listings so far.
     lists: u32,
 }
 
 impl<L: FnMut(&mut Anchor, usize) -> Result<Vec<ObjectId>>> Runs<L> {
-    /// The first ID from `id` on.
+    /// The first ID in the container that is not below `id`; `None` if there is none.
     fn next(&mut self, id: ObjectId) -> Result<Option<ObjectId>> {
         if self.lists == 0 {
-            // From the start, as some backends collect the IDs then and list them in runs.
+            // The first listing begins at the start, because some backends then collect all IDs and list them in runs.
             self.read(ObjectId::default())?;
         }
         loop {
@@ -54,7 +57,8 @@ impl<L: FnMut(&mut Anchor, usize) -> Result<Vec<ObjectId>>> Runs<L> {
         }
     }
 
-    /// Lists object ids from `from` on, and keeps them. Windows grow with the number of listings.
+    /// Lists object ids from `from` on, and keeps them. Each listing reads more IDs as their number grows, up to
+    /// [`LIST_WINDOW`].
     fn read(&mut self, from: ObjectId) -> Result<()> {
         let entries = LIST_WINDOW_MIN << (self.lists / 8).min(5);
         self.lists += 1;
@@ -69,18 +73,18 @@ impl<L: FnMut(&mut Anchor, usize) -> Result<Vec<ObjectId>>> Runs<L> {
     }
 }
 
-/// Numbers of equally many digits.
+/// Numbers with the same count of digits, from the first to the last.
 struct Range {
     from: u64,
     last: u64,
 }
 
-/// Numbers, in the order of their decimal digits.
+/// Numbers in the order of their decimal digits: one range for each count of digits.
 struct Numbers(Vec<Range>);
 
 impl Numbers {
-    /// The numbers for which `side` is `Equal`. Among numbers with the same count of digits, those that are `Less` come
-    /// first.
+    /// The numbers for which `side` is `Equal`. Among numbers with the same count of digits, all `Less` come before
+    /// them and all `Greater` after.
     fn new(side: impl Fn(u64) -> Ordering) -> Self {
         Self((1..=20).filter_map(|digits| Range::new(digits, &side)).collect())
     }
@@ -117,7 +121,7 @@ impl Range {
         let first = self.from;
         match first.checked_add(1).filter(|next| *next <= self.last) {
             Some(next) => self.from = next,
-            // No number is left.
+            // No number is left: the range is empty.
             None => (self.from, self.last) = (1, 0),
         }
         first
@@ -139,10 +143,12 @@ fn partition_point(mut first: u128, mut end: u128, is_before: impl Fn(u64) -> bo
 /// The IDs that `list` lists, in the order of their keys.
 pub(crate) struct Ids<L, S> {
     runs: Runs<L>,
-    /// Order of the keys that begin so relative to the requested keys. `Equal` if they may be requested.
+    /// Compares a prefix of keys with the requested keys: `Less` and `Greater` if all keys with it precede or follow
+    /// them, else `Equal`.
     side: S,
+    /// The high words of ids that are still to be listed.
     highs: Numbers,
-    /// The IDs with one high word.
+    /// The ids that are still to be listed of the current high word.
     group: Option<(u64, Numbers)>,
 }
 
@@ -151,13 +157,15 @@ where
     L: FnMut(&mut Anchor, usize) -> Result<Vec<ObjectId>>,
     S: Fn(&str) -> Ordering,
 {
+    /// The IDs that `list` lists. `side` compares a prefix of keys with the requested keys ([`Ids::side`]).
     pub(crate) fn new(list: L, side: S) -> Self {
         let highs = Numbers::new(|hi| side(&format!("{hi}.")));
         let runs = Runs { list, recent: VecDeque::new(), lists: 0 };
         Self { runs, side, highs, group: None }
     }
 
-    /// The next ID that has a key, and the prefix of its keys.
+    /// The next ID that has a key, and the prefix of its keys. `beginning` returns that prefix, or `None` for an ID
+    /// without keys.
     pub(crate) fn next(
         &mut self,
         beginning: impl Fn(ObjectId) -> Option<String>,
@@ -173,7 +181,7 @@ where
         }
     }
 
-    /// The next object of the present group of ids; `None` at its end.
+    /// The next ID with the current high word; `None` after the last.
     fn next_of_group(&mut self) -> Result<Option<ObjectId>> {
         let Some((hi, numbers)) = &mut self.group else { return Ok(None) };
         let (hi, runs) = (*hi, &mut self.runs);
@@ -189,7 +197,7 @@ where
         let runs = &mut self.runs;
         let find = |hi| Ok(runs.next(ObjectId { hi, lo: 0 })?.map(|oid| oid.hi));
         let Some(hi) = self.highs.next(find)? else { return Ok(false) };
-        // The high word contains the type, so all of them have keys or none has.
+        // The high word contains the type of the object, so either all IDs of the group have keys or none has.
         let side = |lo| match beginning(ObjectId { hi, lo }) {
             Some(name) => (self.side)(&name),
             None => Ordering::Less,
@@ -205,7 +213,7 @@ mod tests {
     use std::cell::Cell;
     use std::collections::BTreeSet;
 
-    /// The first IDs after a key, and the number of IDs that were read.
+    /// The first `most` keys after `after`, and the number of IDs that were read for them.
     fn listed(all: &BTreeSet<ObjectId>, after: &str, most: usize) -> (Vec<String>, usize) {
         let looked = Cell::new(0);
         let list = |anchor: &mut Anchor, entries: usize| {
@@ -235,6 +243,7 @@ mod tests {
         (page, looked.get())
     }
 
+    /// Lists all IDs in pages of `most` keys, and checks their order. No page may read more than `looked_max` IDs.
     fn check_pages(all: &BTreeSet<ObjectId>, most: usize, looked_max: usize) {
         let mut sorted: Vec<_> = all.iter().map(ObjectId::to_string).collect();
         sorted.sort();
@@ -250,7 +259,7 @@ mod tests {
         assert!(pages == sorted, "{} of {} keys", pages.len(), sorted.len());
     }
 
-    /// IDs that `esker array` counts, and IDs that it makes of names.
+    /// Two sets of IDs: consecutive ones as `esker array` makes them, and hashes of names.
     fn many(count: u64) -> [BTreeSet<ObjectId>; 2] {
         let counted = (0..count).map(|lo| ObjectId { hi: 576_742_238_483_139_410, lo });
         let mixed = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -262,14 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn a_page_does_not_look_at_all_ids() {
+    fn page_reads_few_ids_of_a_large_container() {
         for all in many(100_000) {
             check_pages(&all, 1000, 3000);
         }
     }
 
     #[test]
-    fn ids_come_in_the_order_of_their_keys() {
+    fn ids_are_listed_in_the_order_of_their_keys() {
         let words = [0, 1, 9, 10, 11, 19, 99, 100, 101, 110, 1 << 32, u64::MAX - 1, u64::MAX];
         let each = |hi: u64| words.map(|lo| ObjectId { hi, lo });
         let all: BTreeSet<_> = words.into_iter().flat_map(each).collect();

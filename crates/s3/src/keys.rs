@@ -15,9 +15,9 @@ use crate::sums::hex;
 const OTHERS: u32 = 0o077;
 /// Most bytes of a file of keys.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Characters of an access key that is drawn, after its beginning.
+/// Random bytes of an access key that is generated, after its prefix.
 const ACCESS_BYTES: usize = 8;
-/// Bytes of a secret that is drawn.
+/// Random bytes of a secret that is generated.
 const SECRET_BYTES: usize = 24;
 
 /// A key: its secret and its permissions.
@@ -35,11 +35,10 @@ pub struct Keys(HashMap<String, Key>);
 
 impl Keys {
     /// Reads a file of keys: an access key and its secret on each line, and the word `read-only` if the key is for
-    /// reading. Lines that are empty or begin with `#` mean nothing.
+    /// reading. Lines that are empty or begin with `#` are skipped.
     ///
-    /// # Errors
-    /// [`ErrorKind::NoPermission`] if other users than the owner may use the file, [`ErrorKind::Invalid`] if it has an
-    /// invalid line, or no key at all; errors of reading it.
+    /// # Errors [`ErrorKind::NoPermission`] if other users than the owner may use the file, [`ErrorKind::Invalid`] if
+    /// it has an invalid line, or no key at all; errors of reading it.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
         let failed =
@@ -91,7 +90,7 @@ impl Keys {
         }
     }
 
-    /// Draws a key, and writes it into a new file of mode 0600.
+    /// Generates a key, and writes it into a new file of mode 0600.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if there is such a file; errors of writing it.
@@ -113,6 +112,7 @@ impl Keys {
         file.write_all(line.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)
     }
 
+    /// These keys, by their names.
     #[cfg(test)]
     pub(crate) fn from<const N: usize>(keys: [(String, Key); N]) -> Self {
         Self(HashMap::from(keys))
@@ -145,7 +145,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn lines_are_keys() {
+    fn each_line_of_the_file_is_a_key() {
         let keys = Keys::parse("# mine\n\nA secret\nB other read-only\n").unwrap();
         assert_eq!((keys.count(), keys.get("C").is_none()), (2, true));
         assert_eq!(

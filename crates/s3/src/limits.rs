@@ -17,7 +17,8 @@ pub const PIECE_BYTES: usize = 1 << 20;
 /// is in memory twice. Fewer than [`PIECE_BYTES`].
 pub const SMALL_BYTES_MAX: u64 = 256 << 10;
 
-/// Pieces of a pool in memory that are made ready to be sent in one go. They are used in place and take no memory.
+/// Pieces of a file that are prepared for sending at a time if the pool is in memory. They are sent from there without
+/// a copy.
 pub const PIECES_IN_PLACE: usize = 2;
 
 /// Most bytes of a chunk that a client signs: it is held in memory until its signature is verified.
@@ -35,7 +36,7 @@ pub const LIST_KEYS_MAX: usize = 1000;
 /// Most names of a directory that a listing reads at a time.
 pub const LIST_WINDOW: usize = 1024;
 
-/// Fewest of them, for pages of few keys.
+/// Fewest names of a directory that a listing reads at a time, for pages of few keys.
 pub const LIST_WINDOW_MIN: usize = 32;
 
 /// Most runs of object IDs that a listing of a container without files keeps: in decimal order, 20 are read side by
@@ -54,7 +55,7 @@ pub const PART_BYTES_MIN: u64 = 5 << 20;
 /// Highest number of a part (S3).
 pub const PARTS_MAX: i32 = 10_000;
 
-/// Most bytes of what is kept of the parts of an object (an extended attribute): sizes, and checksums if there is room.
+/// Most bytes of the extended attribute that describes the parts of an object: sizes, and checksums if there is room.
 pub const PARTS_BYTES_MAX: usize = 64 << 10;
 
 /// Most bytes of user metadata, names and values (S3).
@@ -72,11 +73,11 @@ pub const TAG_VALUE_MAX: usize = 256;
 /// Most bytes of the XML of a request.
 pub const XML_BYTES_MAX: usize = 4 << 20;
 
-/// Most bytes of the headers of a request, and of what is read ahead of a connection.
+/// Most bytes of the headers of a request, and of the data that is read ahead from a connection.
 pub const READ_AHEAD_BYTES: usize = 512 << 10;
 
-/// Seconds within which a client sends the headers of a request and each further part of its body, and takes a part of
-/// its answer, unless the caller says otherwise.
+/// Default of the seconds within which a client sends the headers of a request, sends a further part of its body, or
+/// receives a part of the answer.
 pub const IDLE_SECONDS: u64 = 60;
 
 /// Seconds that requests in progress get when the server ends.

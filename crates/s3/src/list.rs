@@ -1,7 +1,7 @@
 //! Listing the keys of files in their order.
 //!
-//! The keys of a bucket are the paths of its files. A walk visits each directory that the page concerns and takes its
-//! entries in their order, [`LIST_WINDOW`] at a time, from the first that the page shows: the cost of a page depends
+//! The keys of a bucket are the paths of its files. A walk visits each directory that the page concerns, and takes its
+//! entries in their order, [`LIST_WINDOW`] at a time, from the first that the page shows. So the cost of a page depends
 //! neither on the number of entries nor on its position. A directory sorts as its name with a slash.
 use crate::bucket::Bucket;
 use crate::fault::Outcome;
@@ -23,20 +23,21 @@ pub(crate) fn list(bucket: &Bucket, wanted: &Wanted) -> Outcome<Page> {
     Ok(walk.lines.page())
 }
 
-/// True if the bucket has a key that begins with this.
+/// True if the bucket has a key after `after` that begins with `prefix`.
 pub(crate) fn has_keys(bucket: &Bucket, prefix: &str, after: &str) -> Outcome<bool> {
     let wanted =
         Wanted { prefix: prefix.to_owned(), delimiter: None, after: after.to_owned(), count: 1 };
     Ok(!list(bucket, &wanted)?.shown.is_empty())
 }
 
+/// A walk through the directories of a bucket, for one page.
 struct Walk<'a> {
     bucket: &'a Bucket,
     wanted: &'a Wanted,
     lines: Lines<'a>,
 }
 
-/// An entry of a directory.
+/// An entry of a directory, with the record of the object.
 struct Entry {
     name: String,
     inode: Inode,
@@ -91,7 +92,7 @@ impl Bound {
 }
 
 impl Walk<'_> {
-    /// Lists the keys below a directory, which begin with `path`: window by window, until the page is full.
+    /// Lists the keys below the directory `dir`, whose path is `path`: window by window, until the page is full.
     fn list_directory(&mut self, dir: &Node, path: &str) -> Outcome<()> {
         let Some(mut from) = Bound::new(path, &self.wanted.after) else { return Ok(()) };
         let below = self.wanted.prefix.strip_prefix(path).unwrap_or_default().to_owned();
@@ -113,7 +114,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Lists only one entry of a directory: the prefix of the request leads through it.
+    /// Lists only the subdirectory `name` of a directory, because the prefix of the request leads through it.
     fn list_only(&mut self, dir: &Node, path: &str, name: &str) -> Outcome<()> {
         let mut found = match is_shown(path, name) && is_name(name) {
             true => dir.entries_with_xattr(&[name.as_bytes()], RECORD.as_bytes())?,
@@ -127,7 +128,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Lists an entry: an object, a directory or a link.
+    /// Lists an entry of the directory `dir`, whose path is `path`: an object, a directory or a link.
     fn list_entry(&mut self, dir: &Node, path: &str, entry: Entry) -> Outcome<()> {
         match entry.inode.kind {
             Kind::Directory => {
@@ -140,8 +141,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Shows a link to a file as the file. One to a directory is not followed: it could lead round in circles. One that
-    /// leads nowhere is not shown.
+    /// Lists a link to a file as that file. A link to a directory is not followed, because it could lead round in
+    /// circles. A link without a target is not listed.
     fn list_link(&mut self, dir: &Node, key: &str, entry: &Entry) -> Outcome<()> {
         use ErrorKind::{Loop, NameTooLong, NotDirectory, NotFound};
         let target = match self.bucket.fs().resolve(dir, entry.name.as_bytes(), Follow::All) {
@@ -156,7 +157,7 @@ impl Walk<'_> {
         self.lines.object(key, |key| listed(self.bucket, key, target.inode(), record.as_deref()))
     }
 
-    /// Lists a directory: as one common prefix, or the keys below it.
+    /// Lists a directory, whose path is `key`: as one common prefix, or the keys below it.
     fn list_subdirectory(&mut self, dir: &Node, key: &str, entry: &Entry) -> Outcome<()> {
         let node = match dir.lookup(entry.name.as_bytes()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -204,13 +205,13 @@ fn listed(
     Ok(Some(Listed { key, size: attr.size, mtime: attr.mtime, etag: record.etag(&attr) }))
 }
 
-/// True for entries to which keys can lead.
+/// True unless the entry is the hidden directory in the root, whose files are not objects.
 fn is_shown(path: &str, name: &str) -> bool {
     !path.is_empty() || name != HIDDEN
 }
 
-/// Reads at most `count` entries of a directory from a bound on whose names begin with `below`, and sorts them. Also returns
-/// the last name that was read, if there may be more.
+/// Reads at most `count` names of the directory `path`: those that begin with `below`, from a bound on. Returns the
+/// sorted entries, and the last name that was read if there may be more.
 fn read_window(
     dir: &Node,
     path: &str,
@@ -239,7 +240,8 @@ fn read_window(
     Ok((entries, last))
 }
 
-/// The first names after `after` that begin with `below`; and the last name that was read, if there may be more.
+/// Reads at most `count` names after `after`. Returns those that begin with `below`, and the last name that was read if
+/// there may be more.
 fn next_names(
     dir: &Node,
     after: &[u8],
@@ -254,8 +256,8 @@ fn next_names(
     Ok((names.filter(|name| is_below(name.as_bytes())).collect(), last))
 }
 
-/// Names whose entries may be after an order although the names are not: a directory is after files that its name
-/// begins.
+/// Prefixes of a sort text, which may be names of directories that sort after it. Example: `a` is before `a.txt`, but
+/// the directory `a/` is after it.
 fn names_before(order: &[u8], below: &str) -> impl Iterator<Item = String> {
     let begins =
         (below.len()..=order.len()).filter_map(|end| std::str::from_utf8(&order[..end]).ok());
@@ -275,6 +277,7 @@ mod tests {
     use esker::types::ops::{Cond, Source, Update, Value};
     use esker::{Access, Pool, Wait};
 
+    /// A bucket in memory with these files. A path that ends with a slash is a directory.
     fn bucket(name: &str, paths: &[&str]) -> Bucket {
         let buckets =
             Buckets::new(Pool::connect(&format!("memory:{name}"), OpenMode::ReadWrite).unwrap());
@@ -296,6 +299,7 @@ mod tests {
         bucket
     }
 
+    /// All keys and prefixes of a listing that is read in pages of `count`.
     fn pages(bucket: &Bucket, prefix: &str, delimiter: Option<&str>, count: usize) -> Vec<String> {
         page::tests::pages(|wanted| list(bucket, wanted), prefix, delimiter, count)
     }
@@ -304,7 +308,7 @@ mod tests {
         ["a", "a-b/x", "a.txt", "b/c/d", "b/c.x", "b/c/", "b!", "empty/", "z/y/x/w", "B"];
 
     #[test]
-    fn listings_are_those_of_sorted_strings() {
+    fn listing_equals_model_of_sorted_keys() {
         let bucket = bucket("s3-list", &PATHS);
         let mut keys = PATHS.map(str::to_owned).to_vec();
         keys.retain(|path| path != "b/c/");
@@ -327,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_sorted_window_by_window() {
+    fn large_directory_is_sorted_across_windows() {
         let mut names: Vec<_> =
             (0..3 * LIST_WINDOW).map(|number| format!("{:04x}", number * 7 % 0xffff)).collect();
         // Directories whose names begin those of files.

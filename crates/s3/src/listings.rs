@@ -9,7 +9,7 @@ use crate::service::Service;
 use s3s::S3ErrorCode;
 use s3s::dto::*;
 
-/// Most lines of a page: the requested number, up to `most`.
+/// Most lines of a page: the number that the client asks for, up to `most`.
 pub(crate) fn count_of(asked: Option<i32>, most: usize) -> Outcome<usize> {
     match usize::try_from(asked.unwrap_or(most as i32)) {
         Ok(count) => Ok(count.min(most)),
@@ -20,7 +20,7 @@ pub(crate) fn count_of(asked: Option<i32>, most: usize) -> Outcome<usize> {
     }
 }
 
-/// Encoding of names in XML, which cannot represent some characters.
+/// Encoding of names in XML, which cannot represent some characters: true for `url`.
 #[derive(Clone, Copy)]
 pub(crate) struct Encoding(bool);
 
@@ -52,12 +52,12 @@ impl Encoding {
     }
 }
 
-/// The token with which the next page begins: a name, in hexadecimal.
+/// The token by which the next page continues after `name`: the name in hexadecimal digits.
 fn token(name: &str) -> String {
     crate::sums::hex(name.as_bytes())
 }
 
-/// The name in a continuation token, which has hexadecimal digits.
+/// The name in a token; see [`token`].
 fn name_of(token: &str) -> Outcome<String> {
     let digits: Vec<_> = token.as_bytes().chunks(2).collect();
     let byte = |two: &[u8]| {
@@ -102,7 +102,7 @@ fn object(listed: Listed, encoding: Encoding) -> Object {
 }
 
 impl Service {
-    /// Lists a page, and returns the name after which the next one begins.
+    /// Lists a page, and returns the name after which the next one begins; `None` if this is the last.
     fn page(&self, bucket: &str, wanted: Wanted) -> Outcome<(Page, Option<String>)> {
         let page = match self.opened(bucket)? {
             Opened::Files(bucket) => list(&bucket, &wanted)?,
@@ -147,7 +147,7 @@ impl Service {
         })
     }
 
-    /// Buckets have no versions: each object is shown as its only one.
+    /// Serves `ListObjectVersions`. Buckets have no versions: each object is shown as its only one.
     pub(crate) fn list_versions(
         &self,
         input: ListObjectVersionsInput,
@@ -190,6 +190,7 @@ impl Service {
             name: Some(input.bucket),
             prefix: Some(encoding.encode(&input.prefix.unwrap_or_default())),
             marker: Some(encoding.encode(&input.marker.unwrap_or_default())),
+            // S3 gives this marker only with a delimiter; otherwise clients continue after the last key.
             next_marker: next.filter(|_| delimiter.is_some()).map(|next| encoding.encode(&next)),
             delimiter: delimiter.map(|delimiter| encoding.encode(&delimiter)),
             encoding_type: input.encoding_type,
@@ -223,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_come_back() {
+    fn token_yields_its_name() {
         for name in ["", "a/b", "\u{e9}\u{10ffff}", "50% + x"] {
             assert_eq!(name_of(&token(name)).ok().as_deref(), Some(name));
         }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
-/// Bytes of a body that went in since some came out. Clones share the number.
+/// Number of bytes of a body that went into `s3s` since bytes last came out. Clones share the number.
 #[derive(Clone, Default)]
 pub(crate) struct Held(Arc<AtomicUsize>);
 
@@ -24,7 +24,7 @@ impl Held {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Counts bytes of a chunk that arrive. Fails if the chunk gets longer than `CHUNK_BYTES_MAX`.
+    /// Counts bytes that go into `s3s`. Fails above `CHUNK_BYTES_MAX`: the chunk that they belong to is too long.
     fn add(&self, bytes: usize) -> Result<(), StdError> {
         match self.0.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) {
             0..=CHUNK_BYTES_MAX => Ok(()),
@@ -36,12 +36,13 @@ impl Held {
     }
 }
 
-/// True once the body is read. Clones share it.
+/// True once the reading of the body has begun. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Begun(Arc<AtomicBool>);
 
 impl Begun {
-    /// True once the first bytes were requested. The server then asks a client with `Expect` to send the body.
+    /// True once the first bytes were requested. The server then asks a client with `Expect: 100-continue` to send the
+    /// body.
     pub(crate) fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -58,7 +59,7 @@ pub(crate) struct Metered {
 }
 
 impl Metered {
-    /// Checks the next bytes of the body: memory, framing and content. At the end, also the whole body.
+    /// Checks the next bytes of the body: their number, framing and checksums. At the end, also the whole body.
     fn pass(&mut self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, StdError> {
         let bytes = frame.data_ref().map_or(&[][..], |bytes| bytes);
         self.held.add(bytes.len())?;

@@ -63,7 +63,8 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// A request has its answer, except the content of an object.
+    /// Counts a request whose answer begins: its headers are ready, but not the content of an object. `operation` is
+    /// `None` for a request without a valid signature.
     pub(crate) fn answered(&self, operation: Option<&str>, status: StatusCode, took: Duration) {
         let known = operation.and_then(|name| OPERATIONS.iter().position(|known| *known == name));
         let at = known.unwrap_or(OPERATIONS.len() - 1);
@@ -76,7 +77,7 @@ impl Metrics {
         }
     }
 
-    /// The page for Prometheus.
+    /// The text of the metrics for Prometheus.
     pub(crate) fn page(&self, connections: u64, connections_max: u64, is_draining: bool) -> String {
         let mut page = Page::default();
         page.gauge("esker_s3_connections", "Connections that are served.", connections);

@@ -17,7 +17,7 @@ use s3s::dto::*;
 use s3s::{S3ErrorCode, S3Request};
 use std::collections::BTreeSet;
 
-/// The byte range of a source, from the header of a part copy.
+/// The byte range of the source of `UploadPartCopy`; the whole source of `size` bytes without the header.
 fn range_of(header: Option<&str>, size: u64) -> Outcome<std::ops::Range<u64>> {
     let Some(header) = header else { return Ok(0..size) };
     let wrong = || {
@@ -34,7 +34,7 @@ fn range_of(header: Option<&str>, size: u64) -> Outcome<std::ops::Range<u64>> {
 }
 
 impl Service {
-    /// Begins an upload in parts, and returns its ID.
+    /// Serves `CreateMultipartUpload`: begins an upload, and returns its ID.
     pub(crate) fn begin_upload(
         &self,
         req: S3Request<CreateMultipartUploadInput>,
@@ -61,7 +61,7 @@ impl Service {
         })
     }
 
-    /// Stores one part of an upload. A part with the same number is replaced.
+    /// Serves `UploadPart`: stores one part of an upload. A part with the same number is replaced.
     pub(crate) async fn add_part(
         &self,
         req: S3Request<UploadPartInput>,
@@ -89,7 +89,7 @@ impl Service {
         })
     }
 
-    /// Stores a part of an upload from a range of another object.
+    /// Serves `UploadPartCopy`: stores a part of an upload from a range of another object.
     pub(crate) fn copy_part(
         &self,
         req: S3Request<UploadPartCopyInput>,
@@ -121,7 +121,8 @@ impl Service {
         })
     }
 
-    /// Makes the object out of the parts that the client names.
+    /// Serves `CompleteMultipartUpload`: makes the object out of the parts that the client names. A repeated request
+    /// for a completed upload succeeds again.
     pub(crate) fn complete_upload(
         &self,
         input: CompleteMultipartUploadInput,
@@ -148,6 +149,7 @@ impl Service {
             })
             .collect();
         let bucket = self.bucket(&input.bucket)?;
+        // The upload is gone. If it was completed with the same parts, the client only repeats its request.
         let repeated = |place: &Place, fault: Fault| match fault.is_code("NoSuchUpload") {
             true => completed(&bucket, place, &input.upload_id, &chosen, &claims)?.ok_or(fault),
             false => Err(fault),
@@ -180,7 +182,7 @@ impl Service {
         })
     }
 
-    /// Aborts an upload, and removes its parts.
+    /// Serves `AbortMultipartUpload`: removes an upload with its parts.
     pub(crate) fn abort_upload(
         &self,
         input: AbortMultipartUploadInput,
@@ -276,7 +278,8 @@ impl Service {
     }
 }
 
-/// Whether an upload comes after the place where the last listing ended.
+/// True if an upload sorts after the markers of a request: key and ID. Without an ID, all uploads of the key are
+/// before.
 fn is_after(begun: &Begun, (key, id): &(String, Option<String>)) -> bool {
     match begun.upload.key.cmp(key) {
         std::cmp::Ordering::Equal => id.as_ref().is_some_and(|id| begun.id > *id),
@@ -284,14 +287,15 @@ fn is_after(begun: &Begun, (key, id): &(String, Option<String>)) -> bool {
     }
 }
 
-/// The common prefix that stands for a key in a listing.
+/// The common prefix that stands for a key in a listing: the key up to the first delimiter behind `prefix`. `None` if
+/// the key is listed itself.
 fn common_prefix<'k>(key: &'k str, prefix: &str, delimiter: Option<&str>) -> Option<&'k str> {
     let delimiter = delimiter.filter(|delimiter| !delimiter.is_empty())?;
     let at = key.get(prefix.len()..)?.find(delimiter)?;
     key.get(..prefix.len() + at + delimiter.len())
 }
 
-/// An upload in a listing.
+/// The line of a listing for an upload.
 fn upload(begun: &Begun, encoding: Encoding) -> MultipartUpload {
     MultipartUpload {
         key: Some(encoding.encode(&begun.upload.key)),
@@ -307,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_of_sources_are_whole() {
+    fn range_of_a_source_has_both_ends_within_it() {
         assert_eq!(range_of(None, 7).ok(), Some(0..7));
         assert_eq!(range_of(Some("bytes=2-6"), 7).ok(), Some(2..7));
         for wrong in ["bytes=2-7", "bytes=2-", "bytes=-3", "2-3", ""] {
@@ -316,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn uploads_are_shown_by_what_their_keys_begin_with() {
+    fn common_prefix_ends_at_the_next_delimiter() {
         assert_eq!(common_prefix("a/b/c", "a/", Some("/")), Some("a/b/"));
         assert_eq!(common_prefix("a/b", "a/", Some("/")), None);
         assert_eq!(common_prefix("a/b", "a/", None), None);

@@ -65,18 +65,20 @@ macro_rules! refuse_unknown {
 }
 pub(crate) use refuse_unknown;
 
+/// The error for a feature of S3 that this server lacks.
 #[cold]
 pub(crate) fn not_offered(what: &str) -> Fault {
     Fault::new(S3ErrorCode::NotImplemented, format!("{what} are not offered here"))
 }
 
-/// The encoding that an object keeps: `aws-chunked` is that of the request.
+/// The content encoding that an object keeps, without `aws-chunked`, which is that of the request. `None` if nothing is
+/// left.
 pub(crate) fn kept_encoding(given: &str) -> Option<String> {
     let kept = given.split(',').map(str::trim).filter(|name| *name != "aws-chunked");
     Some(kept.collect::<Vec<_>>().join(", ")).filter(|kept| !kept.is_empty())
 }
 
-/// Seconds since 1970.
+/// Converts a time to whole seconds since 1970.
 pub(crate) fn seconds(time: Timestamp) -> i64 {
     let mut text = Vec::new();
     let _ = time.format(TimestampFormat::EpochSeconds, &mut text);
@@ -93,7 +95,7 @@ pub(crate) fn tags_of_header(header: Option<&str>) -> Outcome<Tags> {
     }))
 }
 
-/// Decodes a part of a query.
+/// Decodes a part of a query: percent-encoding, and a plus for a space. Invalid escapes stay as they are.
 fn decoded(text: &str) -> String {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let [first, after @ ..] = rest {
@@ -108,17 +110,18 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// `bytes` with one more byte.
 fn pushed(mut bytes: Vec<u8>, byte: u8) -> Vec<u8> {
     bytes.push(byte);
     bytes
 }
 
-/// Headers behind the body of a request.
+/// Headers that follow the body of a request (`x-amz-trailer`), if there are any.
 pub(crate) fn trailing(extensions: &Extensions) -> Option<TrailingHeaders> {
     extensions.get().cloned()
 }
 
-/// Bucket and key of a source.
+/// Bucket and key of the source of a copy.
 pub(crate) fn source(extensions: &Extensions) -> Outcome<(String, String)> {
     match extensions.get::<CopyFrom>() {
         Some(CopyFrom { bucket, key }) => Ok((bucket.clone(), key.clone())),
@@ -126,12 +129,13 @@ pub(crate) fn source(extensions: &Extensions) -> Outcome<(String, String)> {
     }
 }
 
-/// The header that says which bytes of an object are sent.
+/// The header `Content-Range` for the bytes `sent` of an object of `size` bytes.
 fn content_range(sent: &Bytes<u64>, size: u64) -> String {
     format!("bytes {}-{}/{size}", sent.start, sent.end.saturating_sub(1))
 }
 
-/// The requested bytes of an object, and the header `Content-Range`.
+/// The bytes of an object that a request asks for, and the header `Content-Range`. All bytes and no header without a
+/// range.
 fn range_of(range: Option<Range>, size: u64) -> Outcome<(Bytes<u64>, Option<String>)> {
     let Some(range) = range else { return Ok((0..size, None)) };
     let wanted = range.check(size).ok().filter(|wanted| !wanted.is_empty());
@@ -148,7 +152,7 @@ fn refuse_version(version: Option<&str>) -> Outcome<()> {
     }
 }
 
-/// The part of an object that a request asks for.
+/// The number of the part that a request asks for; `None` for the whole object.
 ///
 /// # Errors
 /// `InvalidRequest` if it asks for a range, too.
@@ -162,7 +166,7 @@ fn asked_part(part: Option<i32>, range: Option<&Range>) -> Outcome<Option<i32>> 
     }
 }
 
-/// The bytes of a part. An object that was put in one request has one part.
+/// The bytes of a part. `None` stands for all: an object that was put in one request has one part.
 fn range_of_part(head: &Head, part: i32) -> Outcome<Option<Bytes<u64>>> {
     match &head.parts {
         Some(parts) => parts.range_of(part).map(Some),
@@ -182,7 +186,7 @@ fn with_etag(fault: Fault, etag: &str) -> Fault {
     Fault::S3(error)
 }
 
-/// True if `If-Range` has this ETag. One with a date never holds: two objects of one second have the same.
+/// True if `If-Range` has this ETag. A date never matches, because two objects of the same second have the same.
 fn is_etag(if_range: &HeaderValue, etag: &str) -> bool {
     let given = ETag::parse_http_header(if_range.as_bytes()).ok();
     given.and_then(ETag::into_strong).is_some_and(|given| given == etag)
@@ -191,7 +195,7 @@ fn is_etag(if_range: &HeaderValue, etag: &str) -> bool {
 /// The header of a head with the number of tags, which `s3s` has for a get only.
 const TAGGING_COUNT: HeaderName = HeaderName::from_static("x-amz-tagging-count");
 
-/// Reply about an object, without its content.
+/// Reply about an object, without its content: metadata, checksums of the bytes sent, their range and its header.
 struct Seen {
     head: Head,
     checksum: Stored,
@@ -200,8 +204,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// Checks the conditions of a read, and finds the range of bytes to send: the one the client asks for, that of a
-    /// part, or all.
+    /// Checks the conditions of a read, and finds the bytes to send: the range that the client asks for, a part, or
+    /// all.
     fn new(
         head: Head,
         condition: &Condition,
@@ -261,6 +265,7 @@ fn about_checksum(shown: &Stored, head: &Head) -> Option<ChecksumType> {
     shown.kind().map(|kind| head.checksum.kind().unwrap_or(kind))
 }
 
+/// True if the client asks for checksums in the reply.
 fn wants_checksum(mode: Option<&ChecksumMode>) -> bool {
     mode.is_some_and(|mode| mode.as_str().eq_ignore_ascii_case(ChecksumMode::ENABLED))
 }
@@ -354,7 +359,7 @@ impl Service {
             modified_since: input.if_modified_since,
             unmodified_since: input.if_unmodified_since,
         };
-        // From here on, the request holds the content that it found.
+        // The open content stays, even if the object is replaced from here on.
         let (head, content) = self.open(&input.bucket, &input.key, part.is_some())?;
         let is_same = if_range.is_none_or(|etag| is_etag(&etag, &head.etag));
         let seen = Seen::new(head, &condition, input.range.filter(|_| is_same), part)?;
@@ -436,7 +441,7 @@ impl Service {
         Ok(DeleteObjectOutput::default())
     }
 
-    /// Deletes several objects. Each has its own result, so one failure does not stop the others.
+    /// Serves `DeleteObjects`. Each object has its own result, so one failure does not stop the others.
     pub(crate) fn delete_many(&self, input: DeleteObjectsInput) -> Outcome<DeleteObjectsOutput> {
         let (objects, quiet) = (input.delete.objects, input.delete.quiet == Some(true));
         if objects.len() > DELETE_KEYS_MAX {
@@ -561,7 +566,7 @@ impl Service {
     }
 }
 
-/// The condition on an object that a request deletes with others.
+/// The condition on one object of `DeleteObjects`.
 ///
 /// # Errors
 /// `NotImplemented` for a version, and for conditions that are not offered.
@@ -574,7 +579,7 @@ fn removal_condition(object: &ObjectIdentifier) -> Outcome<Condition> {
     Ok(Condition { matches, ..Condition::default() })
 }
 
-/// An object that was not deleted, and why.
+/// The line of `DeleteObjects` for an object that was not deleted.
 fn error_of(key: String, fault: Fault) -> Error {
     let error = S3Error::from(fault);
     Error {
@@ -615,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn part_is_sent_only_of_the_object_that_the_client_knows() {
+    fn if_range_holds_only_for_the_same_strong_etag() {
         let is = |value| is_etag(&HeaderValue::from_static(value), "a");
         assert!(is("\"a\""));
         for other in ["\"b\"", "W/\"a\"", "Wed, 21 Oct 2015 07:28:00 GMT", ""] {
@@ -624,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encoding_of_the_request_is_not_that_of_the_object() {
+    fn encoding_of_the_request_is_not_kept() {
         assert_eq!(kept_encoding("aws-chunked"), None);
         assert_eq!(kept_encoding("aws-chunked, gzip").as_deref(), Some("gzip"));
         assert_eq!(

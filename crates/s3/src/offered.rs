@@ -15,7 +15,7 @@ const REPLACE: &[&str] = &["if-match", "if-none-match"];
 const CONDITIONS: [&str; 5] =
     ["if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since"];
 
-/// An operation, with the parameters and the conditions that it takes.
+/// An operation: its name, the parameters and the conditional headers that it takes.
 type Offered = (&'static str, &'static [&'static str], &'static [&'static str]);
 
 /// The operations that are offered, by name.
@@ -120,7 +120,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OFFERED.iter().map(|(name, _, _)| *name)
 }
 
-/// Refuses a parameter that the operation does not know, so that the server never ignores what a client asks for.
+/// Refuses a parameter that the operation does not take, so that the server never ignores what a client asks for.
 fn check_query((operation, parameters, _): &Offered, query: &Query) -> S3Result<()> {
     if !query.is_text() {
         let why = "a parameter contains a control character, which no key has";
@@ -139,11 +139,12 @@ fn check_query((operation, parameters, _): &Offered, query: &Query) -> S3Result<
     Ok(())
 }
 
-/// Refuses a condition that the operation does not know, so that the server never ignores what a client asks for.
+/// Refuses a header or a value that the operation does not take, so that the server never ignores what a client asks
+/// for.
 fn check_header(offered: &Offered, name: &str, headers: &HeaderMap) -> S3Result<()> {
     let (operation, _, conditions) = offered;
     let is_known = if CONDITIONS.contains(&name) {
-        // A client that sends `If-Range` gets a range of the object that it means, or none.
+        // With `If-Range`, a client gets a range only of the object that it means, else the whole object.
         conditions.contains(&name) || name == "if-range" && *operation == "GetObject"
     } else {
         is_taken(operation, name)
@@ -156,7 +157,8 @@ fn check_header(offered: &Offered, name: &str, headers: &HeaderMap) -> S3Result<
     values.try_for_each(|value| check_value(operation, name, value.to_str().unwrap_or_default()))
 }
 
-/// True for headers by which a client asks that something is verified, or that a part of a source is copied.
+/// True for a header that must not be ignored: a client asks that something is verified, or that a part of a source is
+/// copied.
 fn is_demand(name: &str) -> bool {
     CONDITIONS.contains(&name)
         || ["content-md5", "x-amz-mp-object-size"].contains(&name)
@@ -181,6 +183,7 @@ fn check_demand(name: &str, headers: &HeaderMap) -> S3Result<()> {
     Err(S3Error::with_message(code, why))
 }
 
+/// The error for anything that this server does not support.
 #[cold]
 fn not_offered(what: String) -> S3Error {
     let why = format!("{what} is not offered here");
@@ -191,6 +194,7 @@ fn not_offered(what: String) -> S3Error {
 mod tests {
     use super::*;
 
+    /// The S3 code of the error for a request, or `ok`.
     fn code(
         operation: &str,
         uri: &'static str,

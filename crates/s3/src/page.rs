@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 pub(crate) struct Wanted {
     /// Only keys that begin with this.
     pub(crate) prefix: String,
-    /// Keys with this after the prefix are shown as one.
+    /// Keys that contain this after the prefix are shown as one, up to it.
     pub(crate) delimiter: Option<String>,
     /// Only keys after this one. If it was shown as a common prefix, only keys after all keys with this prefix.
     pub(crate) after: String,
@@ -28,7 +28,8 @@ impl Wanted {
         Self { prefix: prefix.unwrap_or_default(), delimiter, after, count }
     }
 
-    /// Order of the keys that begin so relative to the requested keys. `Equal` if they may be requested.
+    /// Compares a prefix of keys with the requested keys: `Less` and `Greater` if all keys with it precede or follow
+    /// them, else `Equal`.
     pub(crate) fn side(&self, beginning: &str) -> Ordering {
         let (prefix, after) = (self.prefix.as_str(), self.after.as_str());
         let is_later = beginning > after || after.starts_with(beginning);
@@ -48,7 +49,7 @@ pub(crate) enum Shown {
     Prefix(String),
 }
 
-/// An object.
+/// An object in a listing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) key: String,
@@ -57,7 +58,7 @@ pub(crate) struct Listed {
     pub(crate) etag: String,
 }
 
-/// A page, and whether there is more.
+/// The lines of a page. It is truncated if more lines follow it.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) shown: Vec<Shown>,
@@ -74,7 +75,7 @@ impl Shown {
     }
 }
 
-/// The lines of a page, as keys come one after the other.
+/// The lines of a page while it is made from keys in their order.
 pub(crate) struct Lines<'a> {
     wanted: &'a Wanted,
     page: Page,
@@ -112,7 +113,8 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Shows a key, or its common prefix, if the page includes it. `listed` returns `None` if the object was removed.
+    /// Adds a key, or its common prefix unless the page has that already, if the page includes the key. `listed`
+    /// returns the line of the key, or `None` if the object was removed.
     pub(crate) fn object(
         &mut self,
         key: &str,
@@ -141,7 +143,7 @@ impl<'a> Lines<'a> {
 pub(crate) mod tests {
     use super::*;
 
-    /// All pages of a listing, each of `count` lines.
+    /// The names in all pages of a listing, each of at most `count` lines.
     pub(crate) fn pages(
         list: impl Fn(&Wanted) -> Outcome<Page>,
         prefix: &str,
@@ -161,7 +163,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// The same from all keys in their order.
+    /// The names that [`pages`] should return, computed from all keys in their order.
     pub(crate) fn model(keys: &[String], prefix: &str, delimiter: Option<&str>) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for key in keys.iter().filter(|key| key.starts_with(prefix)) {

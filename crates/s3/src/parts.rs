@@ -28,7 +28,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Sums up `parts`: runs of parts of the same size take one entry.
+    /// Describes `parts`, which are in the order of their numbers. Consecutive parts of the same size take one entry.
     pub(crate) fn new(parts: &[Part]) -> Self {
         let mut sizes: Vec<(i32, i32, u64)> = Vec::new();
         for part in parts {
@@ -88,7 +88,7 @@ impl Parts {
         self.sizes.iter().flat_map(run)
     }
 
-    /// The bytes of a part.
+    /// The bytes of the part with the number `wanted`.
     ///
     /// # Errors
     /// `InvalidPart` if the part does not exist; `NotImplemented` if the sizes of the parts are not known.
@@ -108,13 +108,13 @@ impl Parts {
         Err(no_part(wanted))
     }
 
-    /// The checksums of a part, as far as they are known.
+    /// The checksums of the part with the number `wanted`; empty if they are not stored.
     pub(crate) fn checksum_of(&self, wanted: i32) -> Stored {
         let at = self.each().position(|(number, _)| number == wanted);
         at.and_then(|at| self.checksums.get(at)).cloned().unwrap_or_default()
     }
 
-    /// At most `count` of them after the part `after`, in the words of `GetObjectAttributes`.
+    /// At most `count` parts after the number `after`, in the form of `GetObjectAttributes`.
     pub(crate) fn listed(&self, after: i32, count: usize) -> GetObjectAttributesParts {
         let sums = self.checksums.iter().cloned().map(Some).chain(std::iter::repeat(None));
         let later = self.each().zip(sums).filter(|((number, _), _)| *number > after);
@@ -156,6 +156,7 @@ pub(crate) fn no_part(number: i32) -> Fault {
 mod tests {
     use super::*;
 
+    /// A part with this SHA-256, if any.
     fn part(number: i32, size: u64, sha256: Option<&str>) -> Part {
         let mut checksum = Stored::default();
         sha256.into_iter().for_each(|sum| checksum.set("sha256", sum));
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_an_attribute_holds_is_left_out() {
+    fn checksums_and_sizes_are_left_out_if_the_attribute_is_full() {
         let sum = "x".repeat(44);
         let many = |sizes: u64| -> Vec<_> {
             (1..=10_000).map(|n: i32| part(n, (5 << 20) + n as u64 % sizes, Some(&sum))).collect()

@@ -7,7 +7,7 @@ use s3s::S3ErrorCode;
 /// The hidden directory in the root of a bucket, for unfinished puts and uploads. No key leads to it.
 pub const HIDDEN: &str = ".esker-s3";
 
-/// Location of the object of a key: the names of its directories, and its own name.
+/// The key of an object, and thus its path: each part of the key between slashes is a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) key: String,
@@ -16,8 +16,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The place of the object of `key` in the file system of its bucket: each part of the key between slashes is a
-    /// name. The error says why there is no such place.
+    /// The place of the object of `key` in the file system of its bucket.
     ///
     /// # Errors
     /// A reason if no file can have this key.
@@ -36,7 +35,8 @@ impl Place {
         Ok(Self { key: key.to_owned(), is_directory })
     }
 
-    /// The location of a key for a new object.
+    /// The location of a key for a new object. A key that cannot be a path is refused with `InvalidArgument` or
+    /// `KeyTooLongError`.
     pub(crate) fn new(key: &str) -> Outcome<Self> {
         let code = if key.len() > KEY_BYTES_MAX {
             S3ErrorCode::KeyTooLongError
@@ -47,7 +47,7 @@ impl Place {
         Self::parse(key).map_err(|reason| Fault::new(code, why(reason)))
     }
 
-    /// The location of a key whose object may exist. A key that is not a path has none.
+    /// The location of a key whose object may exist. For a key that cannot be a path, `NoSuchKey`.
     pub(crate) fn existing(key: &str) -> Outcome<Self> {
         let missing =
             |_| Fault::new(S3ErrorCode::NoSuchKey, format!("object {key:?} does not exist"));
@@ -71,6 +71,7 @@ impl Place {
         self.path().rsplit('/').next().unwrap_or_default().as_bytes()
     }
 
+    /// The path of the object's file, relative to the root of the bucket.
     fn path(&self) -> &str {
         self.key.strip_suffix('/').unwrap_or(&self.key)
     }
@@ -94,7 +95,7 @@ pub(crate) fn is_name(name: &str) -> bool {
     check_name(name).is_ok()
 }
 
-/// Why `name` cannot be the name of a file, or of a directory, if it cannot.
+/// Checks that `name` can be the name of a file or directory. The error says why not.
 fn check_name(name: &str) -> Result<(), String> {
     match name {
         "" => Err("it has an empty name between slashes".to_owned()),

@@ -1,8 +1,9 @@
 //! Buckets over containers without files: their objects, which S3 reads.
 //!
 //! The key of an Array is its object ID, its content the cells one after the other. The key of a value of a Key-Value
-//! is the ID, a slash and its own key; keys that are integers are written in decimal. Nothing else has a key: other
-//! objects have no content that is one string of bytes, and a name that is not UTF-8 cannot be requested.
+//! is the ID, a slash and its own key; keys that are integers are written in decimal. Other objects have no key,
+//! because their content is not one string of bytes. A name that is not UTF-8 has none either, because no request can
+//! contain it.
 use crate::fault::{Fault, Outcome};
 use crate::find::{Head, no_such};
 use crate::ids::Ids;
@@ -32,8 +33,8 @@ enum Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    /// The value that `key` names in a container without a file system: an array by its ID, or a value by an ID and a key. `None`
-    /// if neither.
+    /// The object that `key` names: an Array by its ID, or a value of a Key-Value by an ID and a key. `None` if it
+    /// names neither.
     fn parse(key: &'a str) -> Option<Self> {
         let (id, name) = key.split_once('/').map_or((key, ""), |(id, name)| (id, name));
         let oid = ObjectId::parse(id)?;
@@ -66,11 +67,12 @@ fn beginning(oid: ObjectId) -> Option<String> {
     }
 }
 
+/// True for a Key-Value whose keys are integers.
 fn has_integers(kv: &Kv) -> bool {
     kv.oid().object_type() == Some(ObjectType::KvInteger)
 }
 
-/// The stored form of a key of a Key-Value, from its form in S3; `None` if it is not such a form.
+/// The stored form of a key of a Key-Value, from its form in S3; `None` if the Key-Value cannot have such a key.
 fn dkey(kv: &Kv, name: &str) -> Option<Vec<u8>> {
     if !has_integers(kv) {
         return Some(name.into());
@@ -79,7 +81,7 @@ fn dkey(kv: &Kv, name: &str) -> Option<Vec<u8>> {
     (number.to_string() == name).then(|| number.to_ne_bytes().into())
 }
 
-/// A key of a Key-Value as part of an S3 key; `None` if it cannot be one.
+/// The form in S3 of a stored key of a Key-Value; `None` if S3 cannot represent it.
 fn name(kv: &Kv, dkey: &[u8]) -> Option<String> {
     match has_integers(kv) {
         true => Some(u64::from_ne_bytes(dkey.try_into().ok()?).to_string()),
@@ -91,11 +93,12 @@ fn name(kv: &Kv, dkey: &[u8]) -> Option<String> {
 pub(crate) struct Cells(Array);
 
 impl Cells {
+    /// Size of a cell in bytes.
     fn cell_bytes(&self) -> u64 {
         self.0.attributes().cell_size
     }
 
-    /// Number of bytes, at most the largest size in S3.
+    /// Number of bytes of all cells, at most the largest size in S3.
     fn size(&self) -> Result<u64> {
         let cells = self.0.size(Access::Latest).wait()?;
         Ok(cells.saturating_mul(self.cell_bytes()).min(i64::MAX as u64))
@@ -114,7 +117,7 @@ impl Cells {
         Ok(all.slice(start..start + len as usize))
     }
 
-    /// Reads cells by a copy, for a process that has too many views.
+    /// Reads cells by a copy: the process has too many views to read them in place.
     fn copy(&self, cells: Extent) -> Result<Bytes> {
         let mut bytes = vec![0; self.0.bytes_of(cells.count)?];
         let sink = Sink::One(&mut bytes);
@@ -123,7 +126,7 @@ impl Cells {
     }
 }
 
-/// Metadata of an object without files: its size and time of change.
+/// Metadata of an object of `size` bytes without files. Its last change gives the time and the ETag.
 fn head(changed: Epoch, size: u64) -> Head {
     let since = changed.unix_time();
     let mtime = Time { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() };
@@ -160,8 +163,8 @@ impl Plain {
         Ok((head(changed, size), content))
     }
 
-    /// Time of its last change. The caller reads it before the content: if the object changes in between, the reply has
-    /// the earlier time, so a later condition tells the two states apart.
+    /// Epoch of the last change of an object. The caller reads it before the content. If the object changes in between,
+    /// the reply has the earlier time, so a later condition tells the two states apart.
     fn changed(&self, named: &Named<'_>) -> Result<Epoch> {
         match *named {
             Named::Array(oid) => self.0.object(oid).epoch(Access::Latest).wait(),
@@ -174,7 +177,7 @@ impl Plain {
         }
     }
 
-    /// The object of S3 that `named` names, or `None` if there is none.
+    /// Metadata of the object that a key names; `None` if it does not exist.
     fn find(&self, named: &Named<'_>) -> Result<Option<Head>> {
         let changed = self.changed(named)?;
         let size = match *named {
@@ -186,7 +189,7 @@ impl Plain {
         Ok(size?.map(|size| head(changed, size)))
     }
 
-    /// Size and content of what a key names; `None` if it does not exist.
+    /// Size in bytes and content of the object that a key names; `None` if it does not exist.
     fn content(&self, named: &Named<'_>) -> Result<Option<(u64, Content)>> {
         match *named {
             Named::Array(oid) => {
@@ -244,13 +247,14 @@ pub(crate) fn read_only_fault(name: &str) -> Fault {
     Fault::new(S3ErrorCode::InvalidBucketState, why)
 }
 
+/// A walk through the objects of a container, for one page.
 struct Walk<'a> {
     plain: &'a Plain,
     wanted: &'a Wanted,
     lines: Lines<'a>,
 }
 
-/// The first `most` entries after `after`, in their order.
+/// The first `most` names after `after`, in their order, out of names in any order.
 struct First {
     after: String,
     most: usize,
@@ -276,7 +280,7 @@ impl First {
 }
 
 impl Walk<'_> {
-    /// Lists the objects of the container.
+    /// Lists the objects of the container, in the order of their keys, until the page is full.
     fn list_objects(&mut self) -> Outcome<()> {
         if let Some((id, _)) = self.wanted.prefix.split_once('/') {
             return self.list_only(id);
@@ -294,8 +298,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Lists one Key-Value if `id` is its object id. For a prefix that contains an id, so that other objects need not
-    /// be read.
+    /// Lists only the Key-Value with this object id, because the prefix of the request contains it.
     fn list_only(&mut self, id: &str) -> Outcome<()> {
         let Some(oid) = ObjectId::parse(id) else { return Ok(()) };
         match beginning(oid) {
@@ -306,7 +309,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Lists an object: an array is one key, other objects have a key for each value.
+    /// Lists an object, whose keys begin with `beginning`: an Array is one key, a Key-Value has a key for each value.
     fn list_object(&mut self, oid: ObjectId, beginning: &str) -> Outcome<()> {
         let (plain, Wanted { prefix, delimiter, after, .. }) = (self.plain, self.wanted);
         if oid.object_type() == Some(ObjectType::Array) {
@@ -322,7 +325,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Lists the values of a Key-Value.
+    /// Lists the values of a Key-Value, whose keys begin with `beginning`, window by window until the page is full.
     fn list_values(&mut self, kv: &Kv, beginning: &str) -> Outcome<()> {
         let mut after = Some(String::new());
         while let Some(name) = after.filter(|_| !self.lines.is_full()) {
@@ -333,7 +336,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The next names of a Key-Value in order. Its keys are not sorted, so all of them are read.
+    /// The next keys of the values of a Key-Value in order, after `after`. The store does not sort its keys, so all of
+    /// them are read.
     fn next_values(&self, kv: &Kv, beginning: &str, after: String) -> Outcome<First> {
         let mut first = First { after, most: self.lines.window(), found: BTreeSet::new() };
         let (mut anchor, limit) = (Anchor::Start, ListLimit::entries(LIST_WINDOW));
@@ -350,7 +354,7 @@ impl Walk<'_> {
         Ok(first)
     }
 
-    /// Shows a key, unless its object is removed meanwhile.
+    /// Adds a key to the page, unless its object was removed meanwhile.
     fn show(&mut self, key: &str) -> Outcome<()> {
         let plain = self.plain;
         self.lines.object(key, |key| {
@@ -376,12 +380,14 @@ mod tests {
     use esker::types::info::OpenMode;
     use esker::types::ops::{Cond, Source, Update, Value};
 
+    /// A container in a new pool in memory.
     fn container(pool: &str) -> Container {
         let pool = Pool::connect(&format!("memory:{pool}"), OpenMode::ReadWrite).unwrap();
         pool.create_container(&NewContainer::named("c")).wait().unwrap();
         pool.open_container("c", OpenMode::ReadWrite).wait().unwrap()
     }
 
+    /// An Array with cells of `cell` bytes, and data in these cells.
     fn array(container: &Container, number: u64, cell: u64, cells: Extent) -> ObjectId {
         let oid = container.new_oid(ObjectType::Array).generate(number).unwrap();
         let attributes = ArrayAttributes { cell_size: cell, chunk_size: 10 };
@@ -391,6 +397,7 @@ mod tests {
         oid
     }
 
+    /// A Key-Value of this type, with a value under each key.
     fn kv(container: &Container, otype: ObjectType, keys: &[&[u8]]) -> ObjectId {
         let oid = container.new_oid(otype).generate(7).unwrap();
         let kv = container.kv(oid).unwrap();
@@ -401,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn listings_are_those_of_sorted_strings() {
+    fn listing_equals_model_of_sorted_keys() {
         let container = container("s3-plain-list");
         let arrays = (0..40).map(|number| array(&container, number * 7, 1, Extent::new(0, 1)));
         let mut keys: Vec<_> = arrays.map(|oid| oid.to_string()).collect();
@@ -446,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn any_range_of_an_array_is_read() {
+    fn byte_range_of_an_array_may_cut_cells() {
         let container = container("s3-plain-read");
         let oid = array(&container, 1, 3, Extent::new(5, 20));
         let whole = [vec![0; 15], (0..60_u64).map(|n| (n * 31 + 1) as u8).collect()].concat();
@@ -460,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_has_one_key_and_a_new_etag_after_a_change() {
+    fn object_has_one_key_and_a_new_etag_after_a_change() {
         let container = container("s3-plain-keys");
         let oid = array(&container, 1, 1, Extent::new(0, 4));
         let texts = kv(&container, ObjectType::KvLexical, &[b"a"]);

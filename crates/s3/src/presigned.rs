@@ -41,7 +41,8 @@ fn with_query(uri: &Uri, pairs: &[&str]) -> Uri {
     Uri::from_parts(parts).unwrap_or_else(|_| uri.clone())
 }
 
-/// Moves a parameter into the headers. False if it is not a header, or if it was sent twice.
+/// Moves a parameter into the headers, unless it only describes an empty body. False if it is not a header, or was sent
+/// twice: then it stays in the query.
 fn take(query: &Query, name: &str, headers: &mut HeaderMap) -> bool {
     let Some((name, value)) = as_header(query, name) else { return false };
     if headers.contains_key(&name) {
@@ -53,7 +54,7 @@ fn take(query: &Query, name: &str, headers: &mut HeaderMap) -> bool {
     true
 }
 
-/// A parameter as the header that it stands for.
+/// A parameter as the header that it stands for; `None` if it was sent twice or is not a header of S3.
 fn as_header(query: &Query, name: &str) -> Option<(HeaderName, HeaderValue)> {
     let value = HeaderValue::from_bytes(query.get(name)?.as_bytes()).ok()?;
     let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
@@ -71,7 +72,7 @@ fn is_without_body(name: &str, value: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The URL and the headers of a request for a presigned URL.
+    /// The URL and the headers after [`take_parameters`], for this query and these sent headers.
     fn taken(query: &str, headers: &[(&'static str, &'static str)]) -> (String, Vec<String>) {
         let headers = headers
             .iter()

@@ -40,7 +40,8 @@ impl Put {
         Ok(etag)
     }
 
-    /// Publishes a file with its record at the path of the key.
+    /// Publishes a file with its record at the path of the key, if the condition holds. Tries again if the directory of
+    /// the key is removed meanwhile, with the last object in it.
     pub(crate) fn publish(
         &self,
         bucket: &Bucket,
@@ -79,7 +80,7 @@ impl Put {
         ))
     }
 
-    /// The extended attributes of the new file.
+    /// The extended attributes of the new file: the record, tags and parts.
     fn xattrs(&self, record: Vec<u8>) -> Xattrs {
         let mut xattrs = vec![(RECORD.into(), record)];
         if !self.tags.is_empty() {
@@ -89,7 +90,7 @@ impl Put {
         xattrs
     }
 
-    /// Makes a directory that is an object.
+    /// Makes a directory that is an object, or makes an existing directory one. Returns its ETag.
     pub(crate) fn directory(&self, bucket: &Bucket) -> Outcome<String> {
         let above = create_directories(bucket, &self.place)?;
         let etag = directory_etag();
@@ -111,13 +112,14 @@ impl Put {
     }
 }
 
-/// Stores the fault for the reply, and returns the error that ends the transaction.
+/// Stores the fault for the reply in `refused`, and returns the error that aborts the transaction.
 pub(crate) fn refuse(refused: &RefCell<Option<Fault>>, fault: Fault) -> Error {
     *refused.borrow_mut() = Some(fault);
     Error::new(ErrorKind::Canceled, "a condition of the request does not hold")
 }
 
-/// Checks a condition on an existing entry, in the transaction that changes it.
+/// Checks the condition of a request on an existing entry, in the transaction that changes it. `existing` is `None` if
+/// there is no entry.
 pub(crate) fn check(
     bucket: &Bucket,
     condition: &Condition,
@@ -147,7 +149,7 @@ pub(crate) fn remove_if(
     dir.unlink_if(name, &check).map_err(|error| refused.take().unwrap_or_else(|| error.into()))
 }
 
-/// The fault if another object occupies the key or a part of its path.
+/// The error if another object occupies the key or a part of its path; other errors stay.
 fn occupied_fault(place: &Place, error: Error) -> Fault {
     let why = match error.kind() {
         ErrorKind::IsDirectory | ErrorKind::NotEmpty => "there are objects below it",
@@ -158,7 +160,8 @@ fn occupied_fault(place: &Place, error: Error) -> Fault {
     Fault::new(S3ErrorCode::InvalidRequest, why)
 }
 
-/// The directory of a key. Creates missing ones, which are removed with the last object in them.
+/// The directory of a key. Creates missing ones with the mark `way`, so that they are removed with the last object in
+/// them.
 fn create_directories(bucket: &Bucket, place: &Place) -> Outcome<Node> {
     match bucket.directory(place.above()) {
         Ok(found) if found.kind() == Kind::Directory => return Ok(found),
@@ -177,8 +180,8 @@ fn create_directories(bucket: &Bucket, place: &Place) -> Outcome<Node> {
     Ok(node)
 }
 
-/// Looks up a directory for the path of a key. If the name is free, creates the directory with these attributes.
-/// Another process may create it at the same time.
+/// Looks up a directory for the path of a key. If the name is free, publishes a new directory with these attributes.
+/// Another process may do so at the same time; then returns its directory.
 fn find_or_create(
     bucket: &Bucket,
     dir: &Node,

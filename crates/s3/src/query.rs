@@ -12,7 +12,7 @@ impl Query {
         Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
     }
 
-    /// All parameters, as they were sent.
+    /// Names and values of all parameters, in the order in which they were sent.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -27,7 +27,7 @@ impl Query {
         self.iter().any(|(found, _)| found == name)
     }
 
-    /// The value of a parameter that was sent once.
+    /// The value of a parameter; `None` if it was not sent, or more than once.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let mut found = self.iter().filter(|(found, _)| *found == name);
         found.next().filter(|_| found.next().is_none()).map(|(_, value)| value)
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_decoded_before_they_are_compared() {
+    fn parameters_are_found_by_decoded_names() {
         let query = Query::new(&Uri::from_static("/b?AWSAccess%4BeyId=1&a+b=%2B&twice&twice=2"));
         assert_eq!(query.get("AWSAccessKeyId"), Some("1"));
         assert_eq!(query.get("a b"), Some("+"));

@@ -25,17 +25,19 @@ pub(crate) enum Content {
 /// A range of the content of an object, read as the client takes it.
 pub(crate) struct Reading {
     content: Content,
+    /// Bytes that are not read yet.
     rest: Range<u64>,
     /// Pieces that were already read.
     ready: VecDeque<Bytes>,
     metrics: Arc<Metrics>,
 }
 
+/// Number of bytes of these pieces.
 fn len(pieces: &VecDeque<Bytes>) -> u64 {
     pieces.iter().map(|piece| piece.len() as u64).sum()
 }
 
-/// The next pieces of a range.
+/// Reads the next pieces of `range`, at least one unless it is empty.
 fn read(content: &Content, range: &Range<u64>) -> Outcome<VecDeque<Bytes>> {
     match content {
         _ if range.is_empty() => Ok(VecDeque::new()),
@@ -47,7 +49,7 @@ fn read(content: &Content, range: &Range<u64>) -> Outcome<VecDeque<Bytes>> {
     }
 }
 
-/// Reads one piece of a file by a copy, or several pieces in place, which take no memory.
+/// Reads one piece of a file by a copy, or up to [`PIECES_IN_PLACE`] in place, which take no memory.
 fn read_file(file: &File, range: &Range<u64>) -> Outcome<VecDeque<Bytes>> {
     let (mut pieces, mut at) = (VecDeque::new(), range.start);
     while at < range.end && pieces.len() < PIECES_IN_PLACE {
@@ -62,13 +64,14 @@ fn read_file(file: &File, range: &Range<u64>) -> Outcome<VecDeque<Bytes>> {
     Ok(pieces)
 }
 
-/// Bytes of the piece at `at`. Pieces end where those of the whole file do: what is stored in one piece is read as one.
+/// Length of the piece at offset `at` of a range that ends at `end`. Pieces end at multiples of [`PIECE_BYTES`], as
+/// those in which files are written do: so each is read as one.
 fn piece(at: u64, end: u64) -> u64 {
     let whole = PIECE_BYTES as u64;
     (whole - at % whole).min(end - at)
 }
 
-/// Reads a range of a file.
+/// Reads `len` bytes of a file at offset `at` into memory. Fails if the file has become shorter.
 fn copied(file: &File, at: u64, len: u64) -> Outcome<Bytes> {
     let mut bytes = vec![0; len as usize];
     match file.read_at(at, &mut bytes)? as u64 == len {
@@ -78,7 +81,8 @@ fn copied(file: &File, at: u64, len: u64) -> Outcome<Bytes> {
 }
 
 impl Reading {
-    /// Reads the first pieces of a range, which the content has.
+    /// A reading of `range`, which must be within the content. Reads the first pieces already, so that an error still
+    /// gives an error reply.
     pub(crate) fn new(
         content: Content,
         range: Range<u64>,
@@ -90,7 +94,7 @@ impl Reading {
         Ok(reading)
     }
 
-    /// Reads the next piece.
+    /// Reads the next pieces; none at the end.
     fn read(&mut self) -> Outcome<()> {
         self.ready = read(&self.content, &self.rest)?;
         self.rest.start += len(&self.ready);

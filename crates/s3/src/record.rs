@@ -16,8 +16,8 @@ pub const RECORD: &str = "user.esker.s3";
 /// The extended attribute with the tags of a file: a JSON object.
 pub const TAGS: &str = "user.esker.s3.tags";
 
-/// The extended attribute of a directory that S3 created: `key` if a client put it; `way` if it only leads to objects,
-/// and is removed with them.
+/// The extended attribute of a directory that S3 created. It is `key` if a client put the directory. It is `way` if the
+/// directory only leads to objects, and is removed with them.
 pub const DIRECTORY: &str = "user.esker.s3.directory";
 
 /// The value of [`DIRECTORY`] for a directory that is an object.
@@ -32,7 +32,7 @@ const CONTENT_TYPE: &str = "binary/octet-stream";
 const EMPTY_ETAG: &str = "d41d8cd98f00b204e9800998ecf8427e";
 
 /// Metadata from the put of a file. ETag and checksum are valid while the file has the size and time that are stored
-/// here: a program that writes to the file changes its time.
+/// here. A program that writes to the file changes its time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Record {
@@ -42,7 +42,7 @@ pub(crate) struct Record {
     etag: String,
     #[serde(skip_serializing_if = "Stored::is_empty")]
     checksum: Stored,
-    /// The multipart upload that the file was.
+    /// ID of the multipart upload that was completed to this file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) upload: Option<String>,
     #[serde(flatten)]
@@ -70,7 +70,7 @@ pub(crate) struct About {
     pub(crate) metadata: BTreeMap<String, String>,
 }
 
-/// A checksum of the whole object, in the words of S3: base64.
+/// Checksums of an object or a part, in base64 as in the headers of S3.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Stored {
@@ -87,7 +87,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// The checksum of this name, as its header has it.
+    /// The checksum of this name, such as `crc32`; `None` if it is not known.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let Self { crc32, crc32c, crc64nvme, sha1, sha256 } = self;
         let found = match name {
@@ -157,7 +157,7 @@ impl About {
         }
     }
 
-    /// The content type.
+    /// The content type, or that of S3 for objects without one.
     pub(crate) fn content_type(&self) -> String {
         self.content_type.clone().unwrap_or_else(|| CONTENT_TYPE.to_owned())
     }
@@ -179,7 +179,7 @@ impl Record {
         value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default()
     }
 
-    /// The value of [`RECORD`] for a file that is stored with this inode.
+    /// The value of [`RECORD`] for a file that is stored with this inode, whose time it contains.
     pub(crate) fn written(&self, inode: &Inode) -> Vec<u8> {
         let stored = Self { mtime: pair(inode.mtime), ..self.clone() };
         serde_json::to_vec(&stored).unwrap_or_default()
@@ -193,7 +193,7 @@ impl Record {
             && size.is_none_or(|size| size == self.size)
     }
 
-    /// The size that the file had.
+    /// Size in bytes that the put stored.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
@@ -203,8 +203,8 @@ impl Record {
         &self.etag
     }
 
-    /// The ETag of a file with these attributes: that of the put; or, if other programs wrote the file, one made of its
-    /// object, time and size.
+    /// The ETag of a file with these attributes: that of the put. If other programs have changed the file since, one
+    /// made of its object, time and size.
     pub(crate) fn etag(&self, attr: &Attr) -> String {
         match self.holds(attr.mtime, Some(attr.size)) {
             true => self.etag.clone(),
@@ -216,7 +216,7 @@ impl Record {
         }
     }
 
-    /// The checksum, if it is still that of the file.
+    /// The checksums that the put stored; empty if the file has changed since.
     pub(crate) fn checksum(&self, attr: &Attr) -> Stored {
         match self.holds(attr.mtime, Some(attr.size)) {
             true => self.checksum.clone(),
@@ -235,14 +235,15 @@ pub(crate) fn strong(etag: impl Into<String>) -> ETag {
     ETag::Strong(etag.into())
 }
 
+/// Seconds and nanoseconds of a time.
 fn pair(time: Time) -> (i64, u32) {
     (time.seconds, time.nanos)
 }
 
-/// The last second that a date of S3 can name: years have four digits.
+/// The last second of the year 9999: years in dates of S3 have four digits.
 const LAST_SECOND: i64 = 253_402_300_799;
 
-/// A time of a file for S3. What its dates cannot name is the first or last that they can.
+/// Converts a time of a file for S3. Times before the year 966 or after 9999 become the first or last in between.
 pub(crate) fn timestamp(time: Time) -> Timestamp {
     let seconds = time.seconds.clamp(-LAST_SECOND / 8, LAST_SECOND);
     let (since, nanos) =
@@ -255,7 +256,7 @@ pub(crate) fn timestamp(time: Time) -> Timestamp {
 /// Tags, by name.
 pub(crate) type Tags = BTreeMap<String, String>;
 
-/// Tags from the value of [`TAGS`].
+/// Decodes the value of [`TAGS`]. An invalid value counts as no tags, since any program may write it.
 pub(crate) fn read_tags(value: &[u8]) -> Tags {
     serde_json::from_slice(value).unwrap_or_default()
 }
@@ -298,7 +299,7 @@ pub(crate) fn checked_tags(pairs: impl Iterator<Item = (String, String)>) -> Out
     }
 }
 
-/// Tags as the XML of S3 has them.
+/// Converts tags to the form in replies.
 pub(crate) fn tag_set(tags: Tags) -> Vec<Tag> {
     let tag = |(key, value)| Tag { key: Some(key), value: Some(value) };
     tags.into_iter().map(tag).collect()
@@ -310,6 +311,7 @@ mod tests {
     use dfs::Kind;
     use esker::types::ObjectId;
 
+    /// Attributes of a file of `size` bytes that was modified at this time.
     fn attr(seconds: i64, size: u64) -> Attr {
         Attr {
             oid: ObjectId { hi: 1, lo: 2 },
@@ -326,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_etag_holds_until_the_file_changes() {
+    fn etag_of_the_put_is_returned_until_the_file_changes() {
         let mut record = Record::new(About::default(), "abc".to_owned(), 7, Stored::default());
         record.mtime = (3, 5);
         assert_eq!(record.etag(&attr(3, 7)), "abc");
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back_and_nonsense_is_none() {
+    fn record_is_decoded_and_invalid_one_counts_as_none() {
         let about = About {
             content_type: Some("text/plain".to_owned()),
             expires: Some(-1),
@@ -376,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn times_before_1970_are_times() {
+    fn times_out_of_range_are_clamped() {
         let before = timestamp(Time { seconds: -1, nanos: 500_000_000 });
         assert!(before < timestamp(Time { seconds: 0, nanos: 0 }));
         let year = |seconds| {

@@ -18,7 +18,7 @@ pub(crate) fn remove(bucket: &Bucket, key: &str, condition: &Condition) -> Outco
     }
 }
 
-/// Removes the object of `key`. One that does not exist fails only if `condition` requires it.
+/// Removes the object of `key`. A missing object fails if `condition` requires one, or with `NotFound` of the store.
 fn remove_existing(bucket: &Bucket, key: &str, condition: &Condition) -> Outcome<()> {
     let Ok(place) = Place::parse(key) else { return condition.check_change(None) };
     let above = bucket.directory(place.above()).map_err(path_error)?;
@@ -60,7 +60,8 @@ fn remove_directory(above: &Node, node: &Node) -> Outcome<()> {
     }
 }
 
-/// Removes the objects of several keys as [`remove`] does, in few transactions. Each has its own result.
+/// Removes the objects of several keys as [`remove`] does, in few transactions. Each key has its own result, in the
+/// order of `keys`.
 pub(crate) fn remove_each(bucket: &Bucket, keys: &[(String, Condition)]) -> Vec<Outcome<()>> {
     let mut known = HashMap::new();
     let files = keys.iter().map(|(key, on)| ObjectFile::find(bucket, key, on, &mut known));
@@ -74,7 +75,7 @@ pub(crate) fn remove_each(bucket: &Bucket, keys: &[(String, Condition)]) -> Vec<
     outcomes.collect()
 }
 
-/// Removes files, and then the directories that only led to them.
+/// Removes files, and then the directories that only led to them. Each file has its own result.
 fn remove_files(bucket: &Bucket, files: &[&ObjectFile<'_>]) -> Vec<Outcome<()>> {
     let check =
         |file| move |existing: Option<Existing<'_>>| ObjectFile::check(file, bucket, existing);
@@ -100,24 +101,25 @@ fn remove_ways(from: impl IntoIterator<Item = Node>) {
     }
 }
 
-/// The directories among `nodes` that this server created only to hold keys below them, without duplicates.
+/// The directories among `nodes` that S3 created only to hold objects below them, without duplicates.
 fn distinct_ways(nodes: impl IntoIterator<Item = Node>) -> Vec<Node> {
     let nodes: HashMap<ObjectId, Node> = nodes.into_iter().map(|node| (node.oid(), node)).collect();
     nodes.into_values().filter(is_way).collect()
 }
 
+/// True for a directory that S3 created only to hold objects below it.
 fn is_way(node: &Node) -> bool {
     node.get_xattr(DIRECTORY.as_bytes()).is_ok_and(|mark| mark == IS_WAY)
 }
 
-/// The removal of a directory that was created for keys below it; `None` for the root. [`check_way`] checks it again in
-/// the transaction.
+/// The removal of a directory that S3 created only to hold objects; `None` for the root. [`check_way`] verifies that
+/// again in the transaction.
 fn way_removal(way: &Node) -> Option<Removal<'_>> {
     let dir = way.parent()?;
     Some(Removal { dir, name: way.name(), is_directory: true, check: Some(&check_way) })
 }
 
-/// Fails unless a directory was made for objects below it.
+/// Fails unless S3 made the directory only to hold objects below it.
 fn check_way(existing: Option<Existing<'_>>) -> Result<()> {
     match existing.and_then(|existing| existing.xattr(DIRECTORY.as_bytes())) {
         Some(mark) if mark == IS_WAY => Ok(()),
@@ -128,7 +130,7 @@ fn check_way(existing: Option<Existing<'_>>) -> Result<()> {
     }
 }
 
-/// File of the object of a key, which may not exist.
+/// The file of the object of a key, which may not exist, and the condition for its removal.
 struct ObjectFile<'a> {
     above: Node,
     place: Place,
@@ -167,7 +169,7 @@ impl<'a> ObjectFile<'a> {
         check(bucket, self.condition, existing).map_err(|fault| refuse(&self.refused, fault))
     }
 
-    /// The result for the client. A missing file is not an error unless the condition requires it; a directory of this
+    /// The result for the client. A missing file is not an error unless the condition requires it. A directory of this
     /// name is another object, so the file counts as missing.
     fn outcome(&self, removed: Result<()>) -> Outcome<()> {
         let Err(error) = removed else { return Ok(()) };

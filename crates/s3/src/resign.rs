@@ -17,21 +17,22 @@ use s3s::{S3Error, S3ErrorCode, S3Result};
 const REGION: &str = "us-east-1";
 const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const CONTENT: &str = "x-amz-content-sha256";
-/// The content that the signature of a presigned URL covers: none.
+/// The hash of the content in the signature of a presigned URL, which does not cover the content.
 const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
-/// Beginning of the parameter with key and scope.
+/// Beginning of the parameter with access key and scope.
 const CREDENTIAL: &str = "X-Amz-Credential=";
 /// Values of that header for bodies in chunks that are signed, each with the signature before it.
 const SIGNED_CHUNKS: &[u8] = b"STREAMING-AWS4-";
 
-/// Scope and secret of a signature.
+/// Date, region and secret of a signature.
 struct Scope<'r> {
     date: &'r str,
     region: &'r str,
     secret: &'r str,
 }
 
-/// Signs the URL of a presigned request again, if its region is not one that `s3s` reads. `None` if it is.
+/// Verifies a presigned URL whose region `s3s` cannot read, and returns the URL signed for another region. `None` if
+/// the URL needs no change, or is not presigned.
 ///
 /// # Errors
 /// The errors of [`resign`].
@@ -70,7 +71,8 @@ pub(crate) fn resign_url(
     url.parse().map(Some).map_err(|_| wrong())
 }
 
-/// Signs a request again, if its region is not one that `s3s` reads or if it has `Date` in place of `x-amz-date`.
+/// Verifies a request whose region `s3s` cannot read, or that has `Date` in place of `x-amz-date`. Then replaces its
+/// signature by one that `s3s` can read.
 ///
 /// # Errors
 /// `SignatureDoesNotMatch`, `InvalidAccessKeyId`.
@@ -115,10 +117,12 @@ pub(crate) fn resign(
 }
 
 impl Scope<'_> {
+    /// The day of the signature: `YYYYMMDD`.
     fn day(&self) -> &str {
         self.date.get(..8).unwrap_or_default()
     }
 
+    /// The scope as the credential has it: day, region, service and end.
     fn text(&self) -> String {
         format!("{}/{}/{SERVICE}/{SCOPE_END}", self.day(), self.region)
     }
@@ -134,12 +138,13 @@ impl Scope<'_> {
         hmac::Key::new(hmac::HMAC_SHA256, &bytes)
     }
 
+    /// The string to sign of Signature Version 4 for a canonical request.
     fn to_sign(&self, request: &str) -> String {
         let sum = hex(digest::digest(&digest::SHA256, request.as_bytes()).as_ref());
         [ALGORITHM, self.date, &self.text(), &sum].join("\n")
     }
 
-    /// Value of the header that signs a canonical request.
+    /// Value of the header `Authorization` for a canonical request that covers the headers `names`.
     fn authorization(&self, access: &str, names: &[String], request: &str) -> String {
         format!(
             "{ALGORITHM} Credential={access}/{}, SignedHeaders={}, Signature={}",
@@ -154,7 +159,7 @@ impl Scope<'_> {
         hex(hmac::sign(&self.key(), self.to_sign(request).as_bytes()).as_ref())
     }
 
-    /// True if the signature is right.
+    /// True if `signature` is that of a canonical request.
     fn verifies(&self, request: &str, signature: &str) -> bool {
         let given = bytes_of(signature);
         given.is_some_and(|given| {
@@ -163,7 +168,7 @@ impl Scope<'_> {
     }
 }
 
-/// The bytes of lower-case hexadecimal digits.
+/// The bytes of lower-case hexadecimal digits; `None` for any other text.
 fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     if !digits.len().is_multiple_of(2) || !digits.bytes().all(is_digit) {
@@ -181,7 +186,7 @@ fn is_read(region: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
-/// The date of a request, as `x-amz-date` has it. A signature must cover the header `Date` if that is where it is from.
+/// The date of a request in the form of `x-amz-date`. From the header `Date`, only if the signature covers that.
 fn date_of(headers: &HeaderMap, signature: &Signature<'_>) -> Option<String> {
     if let Some(date) = headers.get(AMZ_DATE) {
         return date.to_str().ok().map(str::to_owned);
@@ -198,7 +203,7 @@ fn date_of(headers: &HeaderMap, signature: &Signature<'_>) -> Option<String> {
     Some(format!("{}Z", text.split(['.', 'Z']).next()?))
 }
 
-/// The parameters that a signature covers, encoded and sorted.
+/// The parameters of a query that a signature covers: encoded as `name=value`, and sorted.
 fn sorted_pairs(query: &Query) -> Vec<String> {
     let covered = query.iter().filter(|(name, _)| *name != PRESIGNED);
     let mut pairs: Vec<_> =
@@ -207,7 +212,8 @@ fn sorted_pairs(query: &Query) -> Vec<String> {
     pairs.iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-/// The canonical request of Signature Version 4.
+/// The canonical request of Signature Version 4. `pairs` are the parameters, `names` the signed headers, `content` the
+/// hash of the body. `None` for a path or header that is not UTF-8.
 fn canonical(
     method: &Method,
     uri: &Uri,
@@ -243,6 +249,7 @@ fn encoded(text: &str, kept: &[u8]) -> String {
     out
 }
 
+/// The error for a signature that does not match.
 #[cold]
 fn wrong() -> S3Error {
     S3ErrorCode::SignatureDoesNotMatch.into()

@@ -125,7 +125,7 @@ struct Inner {
     last: AtomicU64,
 }
 
-/// Buckets are named as containers are.
+/// Rule for names of buckets: they are labels of containers.
 struct Labels;
 
 impl NameValidation for Labels {
@@ -205,7 +205,8 @@ impl Server {
         }
     }
 
-    /// Accepts the next connection, once a slot is free.
+    /// Accepts the next connection, once a slot is free. `None` after an error: then waits a moment, because the next
+    /// attempt would likely fail too.
     async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, Admission)> {
         let place = self.0.places.next().await?;
         match listener.accept().await {
@@ -219,7 +220,8 @@ impl Server {
     }
 
     /// Serves a connection on a thread of its own, where operations of the store may block. So the processor that has
-    /// received bytes in its cache also checksums and stores them, and no other thread has to be woken.
+    /// received bytes in its cache also checksums and stores them, and no other thread has to be woken. `watcher` ends
+    /// it after its current request, `end` at once.
     fn attend(
         &self,
         stream: TcpStream,
@@ -259,7 +261,7 @@ impl Server {
         })
     }
 
-    /// Begins TLS, if the server has it, and serves the connection.
+    /// Begins TLS, if the server has a certificate, and serves the connection.
     async fn shake_hands(&self, stream: TcpStream, watcher: Watcher, place: &Admission) {
         let _ = stream.set_nodelay(true);
         let Some(Tls(tls)) = &self.0.options.tls else {
@@ -281,7 +283,7 @@ impl Server {
         let serve = service_fn(|request| self.answer(request, place));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            // A client may have no more to say and yet wait for its answer.
+            // A client may close its sending side and still wait for the answer.
             .half_close(true)
             .header_read_timeout(self.0.options.idle)
             .max_buf_size(READ_AHEAD_BYTES)
@@ -330,8 +332,9 @@ impl Server {
             Some(error) => refuse(error)?,
             None => answered?,
         };
-        // The client was not told to send its body. botocore then takes the next answer on the connection for another
-        // one, or sends its next request where the server may expect the body.
+        // The client was not told to send its body, so client and server may disagree about the next bytes on the
+        // connection. botocore then takes an answer for another one, or sends its next request where the body is
+        // expected.
         if asks && (is_empty || !begun.get()) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -353,7 +356,7 @@ impl Server {
         if response.status() == hyper::StatusCode::OK
             && response.headers().contains_key(CONTENT_RANGE)
         {
-            // `s3s` says so for a get only.
+            // `s3s` sets this status for a get only, not for a head.
             *response.status_mut() = hyper::StatusCode::PARTIAL_CONTENT;
         }
         let status = response.status().as_u16();
@@ -381,12 +384,12 @@ impl Server {
     }
 }
 
-/// The body of an answer if it is in memory, as that of an error is.
+/// The body of an answer if it is text in memory, as that of an error is.
 fn text_of(response: &Response<Body>) -> Option<String> {
     String::from_utf8(response.body().bytes()?.to_vec()).ok()
 }
 
-/// The message for the XML of an error that has none. A client shows it to its user.
+/// The message to add to the XML of an error that has none; `None` if it needs none. A client shows it to its user.
 fn missing_message(error: &str) -> Option<&'static str> {
     let has_code = |code: &str| error.contains(&format!("<Code>{code}</Code>"));
     match error.contains("<Message>") {
@@ -412,7 +415,7 @@ fn name_request(response: &mut Response<Body>, id: &str) {
     }
 }
 
-/// Takes the quotes from the ETag in the XML of attributes, where S3 has none.
+/// Removes the quotes of the ETag in the XML of `GetObjectAttributes`, where S3 has none.
 fn bare_etag(response: &mut Response<Body>) {
     let Some(bytes) = response.body().bytes() else { return };
     let Ok(text) = std::str::from_utf8(&bytes) else { return };
@@ -430,6 +433,7 @@ fn is_form(request: &Request<Incoming>) -> bool {
         })
 }
 
+/// The error reply for `error`.
 fn refuse(error: S3Error) -> std::result::Result<Response<Body>, HttpError> {
     error.to_http_response().map_err(|error| HttpError::new(Box::new(error)))
 }

@@ -20,7 +20,7 @@ pub(crate) struct Service {
     pub(crate) etags: Etags,
 }
 
-/// An answer that consists of its output only.
+/// Converts the result of an operation to a reply without headers of its own.
 pub(crate) fn answer<T>(output: Outcome<T>) -> S3Result<S3Response<T>> {
     output.map(S3Response::new).map_err(S3Error::from)
 }
@@ -35,7 +35,7 @@ impl Service {
         self.buckets.get(name)
     }
 
-    /// A bucket with files.
+    /// The open bucket of this name, for operations on files. Fails for a container without files.
     pub(crate) fn bucket(&self, name: &str) -> Outcome<Bucket> {
         self.buckets.files(name)
     }
@@ -54,6 +54,7 @@ fn shown(container: ContainerInfo) -> s3s::dto::Bucket {
 
 #[async_trait::async_trait]
 impl S3 for Service {
+    /// Lists the containers with a label. The token of a page is the last name on it.
     async fn list_buckets(
         &self,
         req: S3Request<ListBucketsInput>,

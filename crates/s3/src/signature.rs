@@ -12,7 +12,7 @@ pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 pub(crate) const SERVICE: &str = "s3";
 /// The end of the scope of a signature.
 pub(crate) const SCOPE_END: &str = "aws4_request";
-/// Headers with this prefix change what a request does, so all of them are signed.
+/// Headers with this prefix change what a request does, so the signature must cover all of them.
 const SIGNED_PREFIX: &str = "x-amz-";
 /// Parameters of signatures before version 4.
 const VERSION_2: [&str; 3] = ["AWSAccessKeyId", "Signature", "Expires"];
@@ -68,7 +68,7 @@ pub(crate) fn check(uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
     signature.check_covers(headers)
 }
 
-/// The signature in the header `Authorization`.
+/// The signature in the header `Authorization`; `None` if the header is missing, sent twice or malformed.
 pub(crate) fn parse_header(headers: &HeaderMap) -> Option<Signature<'_>> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (first, None) = (all.next()?, all.next()) else { return None };
@@ -80,7 +80,7 @@ pub(crate) fn parse_header(headers: &HeaderMap) -> Option<Signature<'_>> {
     parts.next().is_none().then_some(Signature { algorithm, credential, signed_headers, signature })
 }
 
-/// The signature of a presigned URL.
+/// The signature of a presigned URL; `None` if a parameter of it is missing or sent twice.
 pub(crate) fn parse_query(query: &Query) -> Option<Signature<'_>> {
     Some(Signature {
         algorithm: query.get("X-Amz-Algorithm")?,
@@ -90,7 +90,7 @@ pub(crate) fn parse_query(query: &Query) -> Option<Signature<'_>> {
     })
 }
 
-/// Refuses presigned URLs that are valid for too long.
+/// Refuses presigned URLs without a valid lifetime: it must be 1 to [`PRESIGNED_SECONDS_MAX`] seconds.
 fn check_expiry(query: &Query) -> S3Result<()> {
     let seconds = query.get("X-Amz-Expires").and_then(|value| value.parse::<u64>().ok());
     match seconds {
@@ -102,7 +102,7 @@ fn check_expiry(query: &Query) -> S3Result<()> {
 }
 
 impl<'r> Signature<'r> {
-    /// Access key, date and region, if the rest of the scope is right.
+    /// Access key, day and region of the credential; `None` if it is malformed or for another service.
     pub(crate) fn scope(&self) -> Option<[&'r str; 3]> {
         let parts: Vec<_> = self.credential.split('/').collect();
         match parts[..] {
@@ -138,7 +138,7 @@ impl<'r> Signature<'r> {
     }
 }
 
-/// True if a header was sent that `s3s` includes in what is signed: by its name in lower case, with values in UTF-8.
+/// True if `s3s` can verify a signed header: its name is in lower case, and it was sent with values in UTF-8.
 fn is_readable(headers: &HeaderMap, name: &str) -> bool {
     if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return false;
@@ -147,11 +147,13 @@ fn is_readable(headers: &HeaderMap, name: &str) -> bool {
     values.peek().is_some() && values.all(|value| std::str::from_utf8(value.as_bytes()).is_ok())
 }
 
+/// The error for a request that is refused because of its signature.
 #[cold]
 fn denied(why: impl Into<String>) -> S3Error {
     S3Error::with_message(S3ErrorCode::AccessDenied, why.into())
 }
 
+/// The error for a signature with a wrong form, scope or algorithm.
 #[cold]
 fn malformed_header_error() -> S3Error {
     let why = "sign with AWS4-HMAC-SHA256 Credential=KEY/DATE/REGION/s3/aws4_request, \
@@ -159,6 +161,7 @@ fn malformed_header_error() -> S3Error {
     S3Error::with_message(S3ErrorCode::AuthorizationHeaderMalformed, why)
 }
 
+/// The error for a presigned URL with a wrong or missing parameter.
 #[cold]
 fn malformed_query_error(why: &str) -> S3Error {
     let code = S3ErrorCode::AuthorizationQueryParametersError;

@@ -10,7 +10,7 @@ use s3s::{S3ErrorCode, TrailingHeaders};
 use std::str::FromStr;
 use twox_hash::XxHash3_128;
 
-/// The header that names the trailing headers to come.
+/// The header that names the headers which follow the body.
 const TRAILER: &str = "x-amz-trailer";
 /// Headers that name the checksum to compute.
 const ALGORITHMS: [&str; 2] = ["x-amz-checksum-algorithm", "x-amz-sdk-checksum-algorithm"];
@@ -54,7 +54,7 @@ pub(crate) struct Sums {
     others: ChecksumHasher,
 }
 
-/// Checksums that the client announces.
+/// Checksums that the client announces, and the algorithm of the ETag.
 #[derive(Clone, Default)]
 pub(crate) struct Expected {
     etags: Etags,
@@ -73,7 +73,7 @@ pub(crate) struct Summed {
 }
 
 impl Summed {
-    /// The ETag of an object that was put in one request.
+    /// The ETag of an object that was put in one request: its MD5, or its XXH3 with `-1`.
     pub(crate) fn etag(&self) -> String {
         match self.xxh3 {
             Some(xxh3) => format!("{xxh3:032x}-1"),
@@ -87,7 +87,7 @@ pub(crate) fn is_checksum(name: &str) -> bool {
     KNOWN.contains(&name)
 }
 
-/// True for a header with a checksum, if the value is that of an empty body.
+/// True if the header is one of a checksum, and its value is the checksum of an empty body.
 pub(crate) fn is_of_empty_body(header: &str, value: &[u8]) -> bool {
     let Some(name) = header.strip_prefix(CHECKSUM) else { return false };
     let mut wanted = Stored::default();
@@ -96,7 +96,7 @@ pub(crate) fn is_of_empty_body(header: &str, value: &[u8]) -> bool {
     empty.get(name).is_some_and(|sum| sum.as_bytes() == value)
 }
 
-/// Lower-case hexadecimal digits.
+/// The bytes as lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -140,18 +140,19 @@ impl Expected {
             })
     }
 
-    /// True if the client announced that this checksum follows its data.
+    /// True if the client announced this checksum in a trailer, which follows the data.
     fn announces(&self, known: &str) -> bool {
         let header = format!("{CHECKSUM}{known}");
         let trailers = self.text(TRAILER).unwrap_or_default();
         trailers.split(',').any(|name| name.trim().eq_ignore_ascii_case(&header))
     }
 
+    /// The value of a header of the request as text.
     fn text(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The value that the client gave before its data or after it.
+    /// The value of this checksum that the client gave: in a header before the data, or in a trailer after it.
     fn value(&self, known: &str) -> Option<String> {
         let header = format!("{CHECKSUM}{known}");
         let of = |headers: &HeaderMap| Some(headers.get(&header)?.to_str().ok()?.to_owned());
@@ -202,7 +203,7 @@ impl Expected {
     }
 }
 
-/// Fails with `BadDigest` unless the computed checksum equals the one in the request.
+/// Fails with `BadDigest` unless `is_same`: the computed checksum `name` equals the one in the request.
 fn check_sum(name: &str, is_same: bool) -> Outcome<()> {
     match is_same {
         true => Ok(()),
@@ -253,6 +254,7 @@ impl Sums {
 mod tests {
     use super::*;
 
+    /// The checksums that a request with these headers announces.
     fn expected(md5: Option<&str>, headers: &[(&'static str, &'static str)]) -> Expected {
         let headers = headers.iter().map(|(name, value)| {
             (
@@ -263,6 +265,7 @@ mod tests {
         Expected::new(Etags::Md5, md5.map(str::to_owned), &headers.collect(), None)
     }
 
+    /// The checksums of `data` that `expected` asks for.
     fn summed(expected: &Expected, data: &[u8]) -> Summed {
         let mut sums = expected.sums();
         sums.update(data);
@@ -270,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_of_s3() {
+    fn checksums_equal_known_values_and_are_compared() {
         let header = ("x-amz-checksum-crc32", "y/Q5Jg==");
         let trailer = ("x-amz-trailer", "x-amz-checksum-crc32c, x-amz-checksum-sha256");
         let all = expected(None, &[header, trailer]);
@@ -287,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn an_etag_that_is_no_md5_does_not_look_like_one() {
+    fn etag_of_xxh3_is_marked_and_md5_is_still_verified() {
         let xxh3 = Expected { etags: Etags::Xxh3, ..expected(None, &[]) };
         let found = summed(&xxh3, b"123456789");
         assert_eq!(found.etag(), "33119477ede5dcd5e9716427681d5860-1");
@@ -317,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn an_md5_is_compared() {
+    fn content_md5_is_compared() {
         let right = expected(Some("JfnnlDI7RTiF9RgfG2JNCw=="), &[]);
         assert!(right.check(&summed(&right, b"123456789")).is_ok());
         assert!(right.check(&summed(&right, b"")).is_err());

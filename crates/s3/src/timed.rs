@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Timer since the last activity of a client.
+/// Timeout of a client, which starts again at each activity.
 pub(crate) struct Patience {
     limit: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
@@ -18,7 +18,7 @@ impl Patience {
         Self { limit, waiting: None }
     }
 
-    /// Passes on the client's activity, or an error after the timeout.
+    /// Returns the result of a poll, `done`. If that is pending for longer than the limit, returns an error instead.
     pub(crate) fn watch<T>(
         &mut self,
         done: Poll<T>,
@@ -107,7 +107,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_is_dropped() {
+    async fn write_fails_once_the_client_stops_receiving() {
         let (ours, mut theirs) = duplex(16);
         let mut ours = Timed::new(ours, Duration::from_secs(60));
         // It is slow, but takes a little each time.

@@ -19,12 +19,12 @@ use s3s::S3ErrorCode;
 use s3s::crypto::{Checksum as _, Md5};
 use serde::{Deserialize, Serialize};
 
-/// The extended attribute with the [`Upload`] of its directory.
+/// The extended attribute of an upload's directory with its [`Upload`]: JSON.
 const UPLOAD: &str = "user.esker.s3.upload";
-/// Digits of the name of a part's file.
+/// Digits of the name of a part's file, which is its number.
 const DIGITS: usize = 5;
 
-/// The object that an upload will create.
+/// The object that an upload will create: its key and its metadata.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Upload {
     pub(crate) key: String,
@@ -61,7 +61,7 @@ impl Part {
     }
 }
 
-/// A part that an upload is completed with.
+/// A part that the client chooses to complete an upload with, and its claims about that part.
 pub(crate) struct Chosen {
     pub(crate) number: i32,
     pub(crate) etag: Option<String>,
@@ -80,7 +80,7 @@ impl Chosen {
 }
 
 impl Upload {
-    /// Begins an upload. Returns its id.
+    /// Begins an upload: publishes a directory for its parts. Returns its ID.
     pub(crate) fn begin(&self, bucket: &Bucket) -> Outcome<String> {
         let (id, uploads) = (drawn_name()?, bucket.uploads()?);
         let text = serde_json::to_vec(self).unwrap_or_default();
@@ -111,7 +111,7 @@ impl Begun {
         found.filter(|found| found.upload.key == key).ok_or_else(|| no_upload_fault(id))
     }
 
-    /// Reads an upload; `None` if it does not exist.
+    /// Reads an upload; `None` if it does not exist, or its attribute is invalid.
     fn read(uploads: &Node, id: &str) -> Outcome<Option<Self>> {
         let (dir, text) = match uploads.lookup_with_xattr(id.as_bytes(), UPLOAD.as_bytes()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -122,7 +122,7 @@ impl Begun {
         Ok(upload.map(|upload| Self { id: id.to_owned(), upload, since, dir }))
     }
 
-    /// All uploads, by key and then by time.
+    /// All uploads, by key and then by ID.
     pub(crate) fn all(bucket: &Bucket) -> Outcome<Vec<Self>> {
         let Some(uploads) = bucket.uploads_if_any()? else { return Ok(Vec::new()) };
         let (mut all, mut anchor) = (Vec::new(), Anchor::Start);
@@ -136,7 +136,7 @@ impl Begun {
         Ok(all)
     }
 
-    /// Publishes a received body as a part. It replaces an earlier part with the same number.
+    /// Publishes a received body as a part, which replaces an earlier part with the same number. Returns its ETag.
     pub(crate) fn add(
         &self,
         mut hidden: Hidden,
@@ -180,7 +180,7 @@ impl Begun {
         Ok(parts)
     }
 
-    /// A part that was uploaded; `None` for another file.
+    /// The part in a file of the upload's directory; `None` for any other file.
     fn part(&self, name: &[u8], inode: &Inode, record: Option<&[u8]>) -> Outcome<Option<Part>> {
         let number = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok());
         let (Some(number), Kind::File) = (number, inode.kind) else { return Ok(None) };
@@ -196,7 +196,8 @@ impl Begun {
         }))
     }
 
-    /// Completes the upload: creates one object from parts. Returns its ETag and checksums.
+    /// Completes the upload: makes one object of the `chosen` parts, if they fulfil the client's `claims`. Removes the
+    /// upload, and returns the object's ETag and checksums.
     pub(crate) fn complete(
         &self,
         bucket: &Bucket,
@@ -220,8 +221,8 @@ impl Begun {
         Ok((etag, checksum))
     }
 
-    /// The stored parts that the client names to make the object of. They must be in order, exist, and have the ETags
-    /// that it states.
+    /// The stored parts that the client has chosen. They must be in order and exist, match the ETags and checksums that
+    /// it states, and be large enough.
     fn chosen(&self, chosen: &[Chosen]) -> Outcome<Vec<Part>> {
         let there = self.parts()?;
         if chosen.is_empty() {
@@ -255,7 +256,7 @@ impl Begun {
         }
     }
 
-    /// A hidden file with the contents of parts, one after the other, which are summed.
+    /// A hidden file with the contents of the parts, one after the other. Adds them to `sums`.
     fn joined(&self, bucket: &Bucket, parts: &[Part], sums: &mut Sums) -> Outcome<Hidden> {
         let (hidden, file) = Hidden::file(bucket)?;
         let mut at = 0;
@@ -279,7 +280,8 @@ impl Begun {
     }
 }
 
-/// ETag and checksums of an object that this upload has become, if the client asks again because it got no answer.
+/// ETag and checksums of the object that this upload has become, if the client repeats a completion whose reply was
+/// lost. `None` if the object is not of this upload, or not of the chosen parts.
 pub(crate) fn completed(
     bucket: &Bucket,
     place: &Place,
@@ -323,6 +325,7 @@ pub(crate) fn check_number(number: i32) -> Outcome<()> {
     }
 }
 
+/// The error for a part that was not uploaded, or differs from the client's claims.
 #[cold]
 fn no_part_fault(number: i32) -> Fault {
     Fault::new(
@@ -331,6 +334,7 @@ fn no_part_fault(number: i32) -> Fault {
     )
 }
 
+/// The error for an upload that does not exist any more.
 #[cold]
 fn no_upload_fault(id: &str) -> Fault {
     Fault::new(

@@ -18,7 +18,7 @@ impl ArrayAttributes {
     /// Bytes of stored attributes: the magic, the cell size and the chunk size.
     pub const STORED_BYTES: usize = 24;
 
-    /// Encodes them, little-endian.
+    /// Encodes the attributes as they are stored: three little-endian words.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::STORED_BYTES] {
         let mut bytes = [0; Self::STORED_BYTES];
@@ -46,8 +46,7 @@ impl ArrayAttributes {
 
     /// Checks that both sizes are allowed.
     ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`] if one is not.
+    /// # Errors [`ErrorKind::Invalid`] if one of them is not.
     pub fn check(self) -> Result<()> {
         match (1..=RECORD_SIZE_MAX).contains(&self.cell_size) && self.chunk_size > 0 {
             true => Ok(()),

@@ -17,13 +17,13 @@ pub enum Checksum {
 }
 
 impl Checksum {
-    /// The checksum with this number in the on-disk format.
+    /// The checksum with this number in the on-disk format; `None` for any other number.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         [Self::Off, Self::Crc32c, Self::Crc64].get(usize::from(code)).copied()
     }
 
-    /// Bytes of one checksum.
+    /// Bytes of one stored checksum.
     #[must_use]
     pub const fn width(self) -> usize {
         match self {
@@ -43,7 +43,7 @@ impl Checksum {
         }
     }
 
-    /// Number of checksums that cover `bytes` bytes.
+    /// Number of chunks, and so of checksums, for `bytes` bytes of data.
     #[must_use]
     pub const fn chunks(bytes: usize) -> usize {
         bytes.div_ceil(CHECKSUM_CHUNK)
@@ -62,12 +62,12 @@ impl Checksum {
         }
     }
 
-    /// Appends the checksums of data that arrives in pieces to a table.
+    /// Computes the checksums of data that arrives in pieces, and appends them to a table.
     pub fn summing<T: Extend<u8>>(self, table: &mut T) -> Summing<'_, T> {
         Summing { checksum: self, digest: self.digest(), filled: 0, table }
     }
 
-    /// The algorithm of a checksum; `None` if there is none.
+    /// The state for computing this checksum; `None` for [`Checksum::Off`].
     fn digest(self) -> Option<Digest> {
         match self {
             Self::Off => None,
@@ -132,7 +132,7 @@ impl<T: Extend<u8>> Summing<'_, T> {
         }
     }
 
-    /// Appends the checksum of the last chunk.
+    /// Appends the checksum of the last chunk, which may be incomplete.
     pub fn finish(mut self) {
         if self.filled > 0 {
             self.push();

@@ -13,10 +13,11 @@ const ORIGIN: Duration = Duration::from_secs(1_609_459_200);
 /// Units of an epoch in a nanosecond (DAOS: `D_HLC_NSEC`).
 const UNITS_PER_NANOSECOND: u64 = 16;
 
-/// Epochs below this one count nanoseconds, as Esker did until November 2026. DAOS has not written any epoch below it,
-/// July 2021 by this clock.
+/// Epochs below this one count nanoseconds, as Esker did until November 2026. By DAOS's clock, this epoch is in July
+/// 2021. DAOS has not written any epoch below it.
 const OLD_UNITS_END: u64 = 1 << 58;
 
+/// Mask of the low bits.
 const LOGICAL_MASK: u64 = (1 << LOGICAL_BITS) - 1;
 
 /// Time of an update, comparable across all targets of a pool.
@@ -28,7 +29,7 @@ impl Epoch {
     /// Later than every update (DAOS: `DAOS_EPOCH_MAX`).
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The tick of the wall clock; zero if the clock is set to a time before 2021.
+    /// The current tick of the wall clock, with low bits of zero. Zero if the clock is set to a time before 2021.
     #[must_use]
     pub fn now() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

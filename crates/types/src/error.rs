@@ -65,7 +65,7 @@ error_kinds! {
     NotImplemented: -1010, 38, ["NotImplementedError"];
     /// This backend does not support it; see its capabilities.
     NotSupported: -2037, 95, ["NotImplementedError"];
-    /// It took longer than allowed; retry later.
+    /// The operation took longer than allowed; retry later.
     TimedOut: -1011, 110, ["TimeoutError"];
     /// Another handle or process uses it; retry when it is free.
     Busy: -1012, 16, ["BlockingIOError"];
@@ -192,7 +192,7 @@ impl Error {
     }
 }
 
-/// The system's message of an error, without `(os error 2)`: the number is in the source.
+/// The system's message of an error, without the number at its end, such as `(os error 2)`: that is in the source.
 fn without_number(cause: &std::io::Error) -> String {
     let mut text = cause.to_string();
     if let Some(end) = text.find(" (os error ") {
@@ -201,7 +201,7 @@ fn without_number(cause: &std::io::Error) -> String {
     text
 }
 
-/// Kind of an error of the system.
+/// The kind for an I/O error of the system; [`ErrorKind::Io`] if no other fits.
 fn kind_of_io(cause: &std::io::Error) -> ErrorKind {
     use std::io::ErrorKind as K;
     match cause.kind() {

@@ -30,7 +30,7 @@ impl Extent {
         self.count == 0
     }
 
-    /// The records that both have in common, if any.
+    /// The records that both extents contain; `None` if there are none.
     #[must_use]
     pub fn intersect(self, other: Self) -> Option<Self> {
         let start = self.start.max(other.start);

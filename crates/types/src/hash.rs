@@ -17,6 +17,7 @@ impl BuildHasher for StableHash {
 pub struct StableHasher(u64);
 
 impl StableHasher {
+    /// Adds 8 bytes to the state.
     fn mix(&mut self, word: [u8; 8]) {
         let mixed = (self.0 ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ mixed >> 32;

@@ -118,14 +118,8 @@ impl Capabilities {
         }
     }
 
-    /// The exceptions of the backend: name of the field, and a sentence for users.
-    ///
-    /// ```
-    /// use esker_types::info::Capabilities;
-    /// assert_eq!(Capabilities::all(4).exceptions().count(), 0);
-    /// let posix = Capabilities { snapshots: false, ..Capabilities::all(4) };
-    /// assert!(posix.exceptions().eq([("snapshots", "there are no snapshots")]));
-    /// ```
+    /// The capabilities and restrictions in which the backend differs from [`Capabilities::all`]: name of the field,
+    /// and a sentence for users.
     pub fn exceptions(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let all = [
             (!self.snapshots, "snapshots", "there are no snapshots"),
@@ -213,11 +207,11 @@ impl<'a> ContainerRef<'a> {
 pub struct Space {
     /// Capacity for data.
     pub data_total: u64,
-    /// Free part of it, including what the next garbage collection frees.
+    /// Free space for data, including what the next garbage collection frees.
     pub data_free: u64,
     /// Capacity of the index.
     pub index_total: u64,
-    /// Free part of it.
+    /// Free space of the index.
     pub index_free: u64,
     /// True if the index can grow into space that is free for data.
     pub is_shared: bool,
@@ -230,26 +224,27 @@ impl Space {
         self.index_total + if self.is_shared { self.data_total } else { 0 }
     }
 
-    /// Free part of it.
+    /// Free space for index entries and small values.
     #[must_use]
     pub fn entries_free(&self) -> u64 {
         self.index_free + if self.is_shared { self.data_free } else { 0 }
     }
 
-    /// Bytes that can be written, whatever their kind.
+    /// Bytes that can certainly be written, whether they are data or index entries.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.data_free.min(self.entries_free())
     }
 
-    /// The fullest of these targets, and its number: the pool is full when this one is.
+    /// The fullest of these targets, with its index in `targets`: the pool counts as full when this one is. `None`
+    /// without targets.
     #[must_use]
     pub fn fullest(targets: &[Self]) -> Option<(usize, &Self)> {
         targets.iter().enumerate().min_by_key(|(_, target)| (target.free(), target.entries_free()))
     }
 }
 
-/// The storage medium, as the file system reports it.
+/// The storage medium of a pool's files, as their file system reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Medium {
@@ -328,7 +323,7 @@ impl Part {
     /// A pool on one node.
     pub const WHOLE: Self = Self { node: 0, nodes: 1 };
 
-    /// True if the numbers are possible.
+    /// True if the node's number is below the number of nodes, and that is within its limit.
     #[must_use]
     pub fn is_valid(self) -> bool {
         self.node < self.nodes && self.nodes <= crate::limits::NODES_MAX

@@ -22,7 +22,7 @@ impl KeyBuffer for Vec<u8> {
     }
 }
 
-/// End of an encoded byte string; sorts before every continuation.
+/// End mark of an encoded byte string. It sorts before every other byte that may follow.
 const END: [u8; 2] = [0, 0];
 /// A zero byte inside an encoded byte string.
 const ZERO: [u8; 2] = [0, 0xff];
@@ -73,7 +73,7 @@ pub fn check_key_length(key: &[u8]) -> Result<()> {
     }
 }
 
-/// Length of the encoded key at the head of `encoded`, or `None` if it is damaged.
+/// Length of the encoded key at the start of `encoded`, which may continue behind it. `None` if the key is damaged.
 #[must_use]
 pub fn encoded_len(kind: KeyKind, encoded: &[u8]) -> Option<usize> {
     match kind {
@@ -107,7 +107,7 @@ pub fn decode_key(kind: KeyKind, encoded: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// The key that `encode_bytes` wrote, or `None` if the bytes are no such key.
+/// Decodes a key of [`encode_bytes`]; `None` if it is damaged.
 fn decode_bytes(encoded: &[u8]) -> Option<Vec<u8>> {
     let body = encoded.strip_suffix(&END)?;
     let mut key = Vec::with_capacity(body.len());
@@ -141,7 +141,9 @@ pub fn key_to_u64(key: &[u8]) -> Result<u64> {
     serde(try_from = "encoded::Unchecked")
 )]
 pub struct KeyBatch {
+    /// All keys, one after the other.
     bytes: Vec<u8>,
+    /// Offset in `bytes` of the end of each key.
     ends: Vec<usize>,
 }
 
@@ -150,6 +152,7 @@ pub struct KeyBatch {
 mod encoded {
     use super::KeyBatch;
 
+    /// Keys that were received, before their ends are checked.
     #[derive(serde::Deserialize)]
     pub(super) struct Unchecked {
         bytes: Vec<u8>,
@@ -205,6 +208,7 @@ impl KeyBatch {
 mod tests {
     use super::*;
 
+    /// A key as [`encode_key`] encodes it.
     fn encoded(kind: KeyKind, key: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         encode_key(kind, key, &mut out).unwrap();
@@ -212,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn encoding_keeps_the_order_and_comes_back() {
+    fn encoded_byte_keys_keep_their_order_and_decode() {
         let keys: [&[u8]; 7] = [b"\0", b"\0\0", b"\0\x01", b"a", b"a\0", b"a\0b", b"ab"];
         let all: Vec<_> = keys.iter().map(|key| encoded(KeyKind::Bytes, key)).collect();
         assert!(all.is_sorted());

@@ -79,8 +79,8 @@ pub const CONTAINERS_MAX: u32 = u32::MAX - 1;
 /// Most snapshots one container can have at a time.
 pub const SNAPSHOTS_MAX: usize = 1024;
 
-/// Most bytes in one dkey of an object without a convention in a posix pool: every change rewrites its
-/// whole file.
+/// Most bytes in one dkey of an object that is neither a Key-Value nor an Array, in a posix pool. Every change rewrites
+/// the whole file of the dkey.
 pub const POSIX_DKEY_MAX: u64 = 256 << 20;
 
 /// Longest single value at dkey 0 of an object of an array type in a posix pool.
@@ -114,7 +114,7 @@ pub const DAOS_LEXICAL_KEY_MAX: usize = 100;
 /// Most bytes of keys, extents or object ids that one listing of a daos pool holds.
 pub const DAOS_LISTING_BYTES_MAX: usize = 1 << 30;
 
-/// Losses that a salvage lists; it only counts any more.
+/// Losses that a salvage lists one by one. It only counts the others.
 pub const LOSSES_TOLD_MAX: usize = 1000;
 
 /// Commit decisions that a node stores. At this number, the oldest are swept.
@@ -123,9 +123,9 @@ pub const DECISIONS_MAX: usize = 1 << 16;
 /// Commit decisions that are swept at a time.
 pub const DECISIONS_SWEPT_MAX: usize = 4096;
 
-/// Bytes of the values of a dkey that is removed and returned by one operation.
+/// Most bytes of the values of a dkey that one operation removes and returns.
 pub const TAKEN_BYTES_MAX: u64 = 256 << 10;
 
-/// Slots whose last change a target remembers, so that a repeated request is not applied twice. The quarter that was
-/// unused for longest is removed when they are full.
+/// Slots of [`crate::ops::ChangeId`] whose last change a target remembers, so that a repeated request is not applied
+/// twice. The quarter that was unused for longest is removed when they are full.
 pub const CHANGE_IDS_MAX: usize = 1 << 16;

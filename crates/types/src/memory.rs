@@ -11,7 +11,7 @@ pub fn zeros(len: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Allocates capacity for `len` bytes.
+/// An empty vector with capacity for `len` bytes.
 ///
 /// # Errors
 /// The errors of [`zeros`].
@@ -31,7 +31,7 @@ pub fn resize(bytes: &mut Vec<u8>, len: usize) -> Result<()> {
     Ok(())
 }
 
-/// Reserves memory for `len` bytes in all. An error if there is none.
+/// Makes sure that `bytes` can grow to `len` bytes in total. `NoMemory` if that fails.
 fn reserve(bytes: &mut Vec<u8>, len: usize) -> Result<()> {
     bytes.try_reserve_exact(len.saturating_sub(bytes.len())).map_err(|_| {
         let text = format!(

@@ -35,8 +35,8 @@ impl Redundancy {
         }
     }
 
-    /// True if DAOS has a class of `groups` groups: wide replication has one group only, and eight copies have no class
-    /// at all.
+    /// True if DAOS has a class with this redundancy and `groups` groups. With more than eight copies it has one group
+    /// only, and with eight none.
     fn is_named(self, groups: u32) -> bool {
         match self {
             Self::Replicas(8) => false,
@@ -71,8 +71,11 @@ pub enum ClassError {
 /// The number of groups that means "as many as fit".
 const GROUPS_X: u32 = 0xffff;
 const REDUNDANCY_SHIFT: u32 = 24;
+/// Ids from this one on have the redundancy code and the number of groups in their bits.
 const FIRST_NEW_STYLE: u32 = 1 << REDUNDANCY_SHIFT;
+/// Redundancy code of a single copy.
 const SINGLE: u32 = 1;
+/// Id of the class `RP_XSF`.
 const RP_XSF: u32 = 80;
 
 /// Redundancy codes and their meaning (DAOS: `enum daos_obj_redun`).
@@ -169,8 +172,8 @@ impl ObjectClass {
         }))
     }
 
-    /// Every class that an object in a pool of `targets` targets in `domains` fault domains may have: the classes that
-    /// fit this pool, and those with which an object may have been copied from a pool of up to [`TARGETS_MAX`] targets.
+    /// Every class that an object may have in a pool of `targets` targets in `domains` fault domains. It includes the
+    /// classes of objects that were copied from a pool of up to [`TARGETS_MAX`] targets.
     pub fn possible(targets: u32, domains: u32) -> impl Iterator<Item = Self> {
         let single = (1..=TARGETS_MAX as u32).map(|groups| Self::S1.with_groups(groups));
         let legacy = LEGACY.iter().map(|&(_, id, ..)| Self(id));
@@ -222,13 +225,12 @@ impl ObjectClass {
         legacy.map_or((0, 0), |&(_, _, redundancy, groups)| (redundancy, groups))
     }
 
-    /// The class as a pool of `targets` targets in `domains` fault domains can hold it: `GX` becomes
-    /// a number of groups. Older classes keep their id. A pool's redundancy factor takes nothing
-    /// away from single-copy classes.
+    /// The class as a pool of `targets` targets in `domains` fault domains can hold it: `GX` becomes a number of
+    /// groups. Older classes keep their id. A redundancy factor of the pool does not reduce the groups of classes with
+    /// a single copy.
     ///
-    /// # Errors
-    /// [`ClassError::Unknown`], or [`ClassError::DoesNotFit`] if groups times group size exceed the
-    /// targets, or a group exceeds the domains.
+    /// # Errors [`ClassError::Unknown`], or [`ClassError::DoesNotFit`] if groups times group size exceed the targets,
+    /// or a group exceeds the domains.
     pub fn fit(self, targets: u32, domains: u32) -> Result<Self, ClassError> {
         if self.0 == RP_XSF {
             return if domains >= 2 { Ok(self) } else { Err(ClassError::DoesNotFit) };
@@ -271,15 +273,15 @@ impl ObjectClass {
         Self(self.redundancy_code() << REDUNDANCY_SHIFT | groups.clamp(1, GROUPS_X - 1))
     }
 
-    /// Groups of an object of this (fitted) class on a pool of `targets` targets.
+    /// Number of groups of an object of this (fitted) class in a pool of `targets` targets, at least 1.
     #[must_use]
     pub fn groups_on(self, targets: u32) -> u32 {
         let size = self.redundancy().map_or(1, Redundancy::group_size).max(1);
         self.resolved().1.clamp(1, (targets / size).max(1))
     }
 
-    /// The class DAOS picks if the user names none, on a pool that keeps one copy: arrays and
-    /// Key-Values go over all targets, other objects to one; `hints` holds the `DAOS_OCH_SHD_*` bits.
+    /// The class that DAOS chooses if the user names none, in a pool of `targets` targets with single copies. Without
+    /// `hints` (`DAOS_OCH_SHD_*` bits), Arrays and Key-Values are spread over all targets, other objects are on one.
     #[must_use]
     pub fn automatic(otype: ObjectType, hints: u32, targets: u32) -> Self {
         let share = |least: u32, percent: u32| least.max(targets * percent / 100).min(targets);
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn daos_opens_the_classes_that_it_has() {
+    fn daos_opens_only_classes_that_it_knows_and_that_fit() {
         let opens = |name, targets, domains| {
             ObjectClass::from_name(name).unwrap().opens_in_daos(targets, domains)
         };
@@ -381,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn automatic_classes() {
+    fn automatic_class_depends_on_type_and_hints() {
         assert_eq!(ObjectClass::automatic(ObjectType::Array, 0, 4).groups(), 4);
         assert_eq!(ObjectClass::automatic(ObjectType::MultiHashed, 0, 4).groups(), 1);
         let max = SHARDING_MAX << SHARDING_SHIFT;

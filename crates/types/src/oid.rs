@@ -4,8 +4,8 @@ use std::fmt;
 
 /// Id of an object in a container.
 ///
-/// Bits 63..56 of `hi` hold the object type, 55..48 the redundancy of its class, 47..32 the number
-/// of groups; the low half of `hi` and all of `lo` belong to the user.
+/// Bits 63..56 of `hi` hold the object type, 55..48 the redundancy of its class, 47..32 the number of groups. The low
+/// half of `hi` and all of `lo` belong to the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ObjectId {
@@ -64,7 +64,7 @@ impl ObjectId {
         self.object_type().map_or(KeyKind::Bytes, ObjectType::akey_kind)
     }
 
-    /// 16 bytes that compare as ids do.
+    /// The id as 16 bytes in big-endian order, so that they sort as ids do.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
@@ -88,7 +88,7 @@ impl ObjectId {
     }
 }
 
-/// Parses half of an object ID, in decimal or in hexadecimal after `0x`.
+/// Parses one half of an object ID, in decimal or in hexadecimal after `0x`.
 fn parse_word(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
@@ -142,6 +142,7 @@ pub enum ObjectType {
     OitV2 = 14,
 }
 
+/// All types, by their numbers.
 const TYPES: [ObjectType; 15] = {
     use ObjectType::*;
     [

@@ -1,6 +1,7 @@
 //! Sizes in bytes as text.
 use std::fmt;
 
+/// Units of a size, each 1024 times the one before.
 const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 /// A number of bytes, shown in the largest unit of which there is at least 1.
@@ -8,7 +9,7 @@ const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 pub struct ByteSize(pub u64);
 
 impl ByteSize {
-    /// The smallest whole number of MiB that is not less, for a remedy that names a sufficient size.
+    /// The size rounded up to whole MiB, for error messages that name a sufficient size.
     #[must_use]
     pub fn whole_mib(self) -> String {
         format!("{} MiB", self.0.div_ceil(1 << 20))
@@ -33,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sufficient_size_is_never_rounded_down() {
+    fn whole_mib_rounds_up() {
         assert_eq!(ByteSize((33 << 20) + 1).whole_mib(), "34 MiB");
         assert_eq!(ByteSize(33 << 20).whole_mib(), "33 MiB");
         assert_eq!(ByteSize((33 << 20) + (1 << 19)).to_string(), "33.50 MiB");

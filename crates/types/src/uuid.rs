@@ -13,8 +13,8 @@ impl Uuid {
         Self(Builder::from_random_bytes(bytes).into_uuid().into_bytes())
     }
 
-    /// Reads `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, in upper or lower case. Any other form of a UUID gives
-    /// `None`: a label may look like one.
+    /// Reads `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, in upper or lower case. Any other form of a UUID gives `None`,
+    /// because it may be a label.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         text.parse::<Hyphenated>().ok().map(|id| Self(id.into_uuid().into_bytes()))
@@ -55,14 +55,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_round_trips() {
+    fn text_of_a_uuid_is_parsed_in_any_case() {
         let uuid = Uuid::from_random([0xab; 16]);
         assert_eq!(uuid.to_string(), "abababab-abab-4bab-abab-abababababab");
         assert_eq!(Uuid::parse(&uuid.to_string().to_uppercase()), Some(uuid));
     }
 
     #[test]
-    fn other_forms_are_labels() {
+    fn other_forms_are_not_uuids() {
         for text in [
             "abababab-abab-4bab-abab-ababababab",
             "abababab+abab-4bab-abab-abababababab",

@@ -2,8 +2,8 @@
 //! access to the mount point.
 //!
 //! The values of the file system stay in the library that made them. A [`Handle`] refers to one, and a [`Table`] has a
-//! function for each operation. A panic does not leave these functions: the two libraries have separate runtimes, and
-//! the one cannot catch the panics of the other.
+//! function for each operation. A panic does not leave these functions: the two libraries have separate runtimes, so
+//! neither can catch a panic of the other.
 //!
 //! Other arguments and results are Rust types that both libraries use directly. That requires the same compiler and the
 //! same version of these types, which [`fingerprint`] verifies before the first call.
@@ -27,7 +27,7 @@ pub const SHOWN_PREFIX: &str = "/memfd:esker:";
 /// Name of the library with the file system, in the directory of the interception library.
 pub const LIBRARY: &str = "libesker_preload_store.so";
 
-/// Name of its function of type [`GetTable`].
+/// Name of the function of type [`GetTable`] in that library.
 pub const GET_TABLE: &CStr = c"esker_preload_table";
 
 /// Returns a [`Table`] for the caller's [`fingerprint`]; null if its own differs.
@@ -35,6 +35,7 @@ pub type GetTable = extern "C" fn(fingerprint: u64) -> *const c_void;
 
 /// A value of the other library, which is dropped there.
 pub struct Handle {
+    /// The functions of the library that made the value.
     table: &'static Table,
     value: NonNull<c_void>,
     free: fn(NonNull<c_void>),
@@ -46,7 +47,7 @@ unsafe impl Send for Handle {}
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    /// Moves a value to the heap. `free` is called with its address once.
+    /// Moves a value to the heap. When the handle is dropped, calls `free` with the address of the value.
     pub fn new<T: Send + Sync>(table: &'static Table, value: T, free: fn(NonNull<c_void>)) -> Self {
         let value = NonNull::from(Box::leak(Box::new(value))).cast();
         Self { table, value, free }
@@ -134,11 +135,11 @@ functions! {
         fn create_by_known_path(base: &Node, path: &[u8], new: Creator<'_>) -> Result<Option<Node>>;
         /// Removes a file by its path in a single message; false if that is not possible.
         fn unlink_by_known_path(base: &Node, path: &[u8]) -> Result<bool>;
-        /// A file that may have been removed, while a process has it open.
+        /// The file with this object, which a process has open. It may have been removed.
         fn file_in_use(oid: ObjectId) -> Result<Node>;
-        /// Frees a removed file that no process has open any more.
+        /// Frees the object of a removed file that no process has open any more.
         fn bury(oid: ObjectId) -> Result<()>;
-        /// Stores pending changes.
+        /// Stores pending changes of all files.
         fn flush() -> Result<()>;
         /// Space of the file system.
         fn space() -> Result<FsSpace>;
@@ -158,7 +159,7 @@ functions! {
         fn path() -> Result<Vec<u8>>;
         /// The name it was found under; `/` for the root.
         fn name() -> Result<Vec<u8>>;
-        /// The entry of this name in this directory.
+        /// Looks up the entry of this name in this directory.
         fn lookup(name: &[u8]) -> Result<Node>;
         /// The node with its current inode.
         fn refresh() -> Result<Node>;
@@ -206,7 +207,7 @@ functions! {
         fn write_at(offset: u64, data: &[u8]) -> Result<usize>;
         /// Writes several buffers at `offset`.
         fn write_vectored_at(offset: u64, data: &[&[u8]]) -> Result<usize>;
-        /// Appends, and returns the offset.
+        /// Appends the data, and returns the offset at which it was written.
         fn append(data: &[u8]) -> Result<u64>;
         /// The size in bytes.
         fn size() -> Result<u64>;
@@ -214,17 +215,17 @@ functions! {
         fn attr() -> Result<Attr>;
         /// Changes attributes.
         fn set_attr(change: &SetAttr) -> Result<Attr>;
-        /// Stores pending changes.
+        /// Stores pending changes of this file.
         fn sync() -> Result<()>;
-        /// Takes a lease of its own for a forked child.
+        /// Takes a lease on the file for this process, which is a forked child.
         fn inherit() -> Result<()>;
         /// Sets the size.
         fn set_len(size: u64) -> Result<()>;
-        /// Makes a hole.
+        /// Makes a range zeros and frees its space. The size stays.
         fn punch(offset: u64, len: u64) -> Result<()>;
-        /// Fills a range with zeros.
+        /// Makes a range zeros. With `keep_size`, a range past the end does not grow the file.
         fn zero(offset: u64, len: u64, keep_size: bool) -> Result<()>;
-        /// Makes room for a range.
+        /// Serves `fallocate`: the file grows to the end of the range, unless `keep_size` is set.
         fn allocate(offset: u64, len: u64, keep_size: bool) -> Result<()>;
         /// Offset of the next data at or after `offset` (`SEEK_DATA`).
         fn seek_data(offset: u64) -> Result<u64>;
@@ -243,7 +244,7 @@ pub struct Table {
     pub clone: fn(&Node) -> Handle,
     /// The next entry of a listing.
     pub read: fn(&mut DirStream) -> Result<Option<DirEntry>>,
-    /// Seeks in a listing.
+    /// Moves a listing to a position from [`DirStream::tell`].
     pub seek: fn(&mut DirStream, u64) -> Result<()>,
     /// Functions of file systems.
     pub dfs: DfsFunctions,
@@ -415,7 +416,7 @@ pub const fn fingerprint() -> u64 {
     hash
 }
 
-/// FNV-1a.
+/// Continues the FNV-1a hash `hash` with `bytes`.
 const fn hash(mut hash: u64, bytes: &[u8]) -> u64 {
     let mut at = 0;
     while at < bytes.len() {

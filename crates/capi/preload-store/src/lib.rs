@@ -124,13 +124,13 @@ const FILE: FileFunctions = FileFunctions {
     seek_hole: |of, offset| guarded(|| of_file(of).seek_hole(offset)),
 };
 
-/// Runs `work`. A panic becomes an error.
+/// Runs `work` and returns its result. A panic becomes an error, because it must not unwind into the other library.
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "a call panicked; please report this")))
 }
 
-/// Mounts the container of a mount.
+/// Opens the pool and the container of `wanted`, and mounts the file system in it.
 fn mount(wanted: &Mount<'_>) -> Result<Dfs> {
     let options = MountOptions { read_only: wanted.read_only, ..MountOptions::default() };
     let fs = esker_tensors::filesystem::open(wanted.pool, wanted.container, options)?;
@@ -138,11 +138,12 @@ fn mount(wanted: &Mount<'_>) -> Result<Dfs> {
     Ok(Dfs::new(handle(fs)))
 }
 
+/// The next entry of a listing; `None` at the end.
 fn read(stream: &mut DirStream) -> Result<Option<DirEntry>> {
     of_stream(stream).read()
 }
 
-/// Resolves the first steps of a path; see `Node::resolve_parent_step`.
+/// Resolves a path except for its last name; see `dfs::Dfs::resolve_parent_step`.
 fn parent_step(fs: &Dfs, base: &Node, path: &[u8]) -> Result<Resolved<Entry>> {
     Ok(match of_dfs(fs).resolve_parent_step(of_node(base), path)? {
         Parent::Entry(dir, name) => Resolved::Node((node(dir), name)),
@@ -150,6 +151,7 @@ fn parent_step(fs: &Dfs, base: &Node, path: &[u8]) -> Result<Resolved<Entry>> {
     })
 }
 
+/// Moves a value to the heap and returns a handle, which frees it in this library.
 fn handle<T: Send + Sync>(value: T) -> Handle {
     Handle::new(&TABLE, value, free::<T>)
 }
@@ -163,11 +165,13 @@ fn free<T>(value: NonNull<c_void>) {
     });
 }
 
+/// Wraps a node for the other library.
 fn node(node: dfs::Node) -> Node {
     let inode = *node.inode();
     Node::new(handle(node), inode)
 }
 
+/// Wraps an open file for the other library.
 fn file(file: dfs::File) -> File {
     let (node, mode) = (node(file.node().clone()), file.mode());
     File::new(handle(file), node, mode)
@@ -193,8 +197,8 @@ fn of_stream(stream: &mut DirStream) -> &mut dfs::DirStream {
     unsafe { stream.handle().value().cast().as_mut() }
 }
 
-/// The functions of this library, for a caller with the same [`fingerprint`]; null for others. The caller records the
-/// end of the process by the function of the table.
+/// The functions of this library, for a caller with the same [`fingerprint`] as `wanted`; null for others. The caller
+/// has to record the end of the process by `record_clean_exit` of the table.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_preload_table(wanted: u64) -> *const c_void {
     if wanted != fingerprint() {
@@ -204,8 +208,8 @@ pub extern "C" fn esker_preload_table(wanted: u64) -> *const c_void {
     (&raw const TABLE).cast()
 }
 
-/// The power function for tokio, the only user of the system's mathematical library here: loading that library takes
-/// 0.1 ms. No other library sees this symbol, because the loader keeps the symbols of this one to itself.
+/// The power function for tokio, its only user in this library: loading the system's mathematical library takes 0.1 ms.
+/// No other library sees this symbol, because the loader keeps the symbols of this one to itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn pow(base: f64, exponent: f64) -> f64 {
     libm::pow(base, exponent)

@@ -53,12 +53,12 @@ const PRIORITY_MAX: c_int = 20;
 const OF_REQUEST: c_int = -4;
 
 impl Request {
-    /// Performs the request and notifies the program.
+    /// Performs the request, stores its result and notifies the program.
     fn complete(&mut self, operation: Operation) -> Answer<()> {
         let answer = serve(|| self.perform(operation));
         self.end(&answer);
         let told = self.notice.send();
-        // Then the program finds this error as the result of the request.
+        // The notice was not sent. Its error becomes the result of the request, where the program finds it.
         if told.is_err() {
             self.end(&told);
         }
@@ -84,6 +84,7 @@ impl Request {
         self.error.store(answer.as_ref().map_or_else(Fail::errno, |_| 0), Ordering::Release);
     }
 
+    /// True if the request is on a file of the mount point.
     fn is_ours(&self) -> bool {
         descriptors::is_ours(self.fd)
     }
@@ -131,7 +132,8 @@ extern "C" fn notify(notice: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// Performs a request on a file in the mount at once; `theirs` starts other requests.
+/// Performs a request on a file of the mount point at once, before it returns. `theirs` calls the C library for a
+/// request on any other file.
 fn start(request: Out<Request>, operation: Operation, theirs: impl FnOnce() -> c_int) -> c_int {
     match request.values(1) {
         [request] if request.is_ours() => {
@@ -139,7 +141,7 @@ fn start(request: Out<Request>, operation: Operation, theirs: impl FnOnce() -> c
                 request.end(&refuse(libc::EINVAL));
                 return fail(libc::EINVAL);
             }
-            // `aio_error` returns the error of the operation.
+            // Returns 0 even if the operation failed: the program gets its error from `aio_error`.
             let _ = request.complete(operation);
             0
         }
@@ -157,7 +159,8 @@ fn start_sync(request: Out<Request>, how: c_int, theirs: impl FnOnce() -> c_int)
 
 type List = In<Out<Request>>;
 
-/// Completes those requests of a list that are on files of the mount point. The C library starts the others.
+/// Serves `lio_listio`: performs the requests of `list` on files of the mount point. `theirs` starts the others in the
+/// C library, which then also sends `notice`.
 fn start_list(
     mode: c_int,
     list: List,
@@ -181,7 +184,7 @@ fn start_list(
         done = done.and(listed(std::mem::replace(other, Out::null())));
     }
     let result = match others.iter().all(|other| other.is_null()) {
-        // With `LIO_WAIT`, the C library does not notify the program.
+        // The list is complete. `LIO_WAIT` does not notify the program, and ignores `notice`.
         true if mode == libc::LIO_NOWAIT => {
             to_c(notice.get().map_or(Ok(0), Notice::send).map(|_| 0))
         }
@@ -191,7 +194,7 @@ fn start_list(
     if done.is_err() && mode == libc::LIO_WAIT { fail(libc::EIO) } else { result }
 }
 
-/// Performs one request of a `lio_listio` list, unless the entry is a null pointer.
+/// Performs one request of a `lio_listio` list by its own operation code. Does nothing for a null pointer.
 fn listed(request: Out<Request>) -> Answer<()> {
     let [request] = request.values(1) else { return Ok(()) };
     match request.operation {

@@ -17,7 +17,7 @@ pub(crate) enum Fail {
 }
 
 impl Fail {
-    /// The errno for calls that do not continue outside.
+    /// The errno for C. A path that leads out gives `ENOENT`, for calls that do not continue with a host path.
     pub(crate) fn errno(&self) -> c_int {
         match self {
             Self::Errno(errno) => *errno,
@@ -31,6 +31,7 @@ impl Fail {
     }
 }
 
+/// Also reports errors that the errno alone does not explain, for `esker run --report`.
 impl From<Error> for Fail {
     fn from(error: Error) -> Self {
         use ErrorKind::{Checksum, Corrupt, Incompatible, Io, TimedOut};
@@ -41,7 +42,7 @@ impl From<Error> for Fail {
     }
 }
 
-/// Fails a call with an errno.
+/// Returns the failure of a call with this errno.
 pub(crate) fn refuse<T>(errno: c_int) -> Answer<T> {
     Err(Fail::Errno(errno))
 }
@@ -81,7 +82,7 @@ impl<T> Returned for *const T {
     const FAILED: Self = std::ptr::null();
 }
 
-/// Converts the result for C and sets errno. The caller has handled paths that lead outside.
+/// Converts the result for C and sets errno after a failure. Callers have handled [`Fail::Outside`] before.
 pub(crate) fn to_c<T: Returned>(answer: Answer<T>) -> T {
     match answer {
         Ok(value) => value,

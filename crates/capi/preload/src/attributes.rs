@@ -19,6 +19,7 @@ fn follow(flags: c_int) -> Follow {
 
 /// The file whose attributes are set.
 trait Target {
+    /// Applies `change` and returns 0.
     fn set(&self, change: &SetAttr) -> Answer<c_int>;
 }
 
@@ -35,6 +36,7 @@ impl Target for OpenFile {
     }
 }
 
+/// Returns the change that `chmod` asks for.
 fn mode(mode: u32) -> SetAttr {
     SetAttr { mode: Some(mode & 0o7777), ..SetAttr::default() }
 }
@@ -45,8 +47,8 @@ fn owner(user: u32, group: u32) -> SetAttr {
     SetAttr { uid: changed(user), gid: changed(group), ..SetAttr::default() }
 }
 
-/// The times of `utimensat`: the access time is not stored, but must be valid. `None` if neither is set; then Linux
-/// does not even check that the file exists.
+/// Returns the change that `utimensat` asks for: its access time is not stored, but must be valid. `None` if both times
+/// are `UTIME_OMIT`; Linux then does not even check that the file exists.
 fn times(times: In<libc::timespec>) -> Answer<Option<SetAttr>> {
     let now = SetAttr { mtime: Some(Time::now()), ..SetAttr::default() };
     let [access, change] = times.values(2) else { return Ok(Some(now)) };
@@ -68,6 +70,7 @@ fn times(times: In<libc::timespec>) -> Answer<Option<SetAttr>> {
     })
 }
 
+/// Sets the times of a file as `utimensat` does. Does nothing if both are `UTIME_OMIT`.
 fn set_times(to: &impl Target, wanted: In<libc::timespec>) -> Answer<c_int> {
     times(wanted)?.map_or(Ok(0), |change| to.set(&change))
 }
@@ -90,7 +93,7 @@ fn from_micros(times: In<libc::timeval>) -> Answer<Option<[libc::timespec; 2]>> 
     Ok(Some([time(access)?, time(change)?]))
 }
 
-/// Sets the times of a node that are given in microseconds.
+/// Sets the times of a file, given in microseconds, or the current time for a null pointer.
 fn set_micros(node: &impl Target, wanted: In<libc::timeval>) -> Answer<c_int> {
     match from_micros(wanted)? {
         Some(times) => set_times(node, In::from_slice(&times)),
@@ -98,7 +101,7 @@ fn set_micros(node: &impl Target, wanted: In<libc::timeval>) -> Answer<c_int> {
     }
 }
 
-/// Sets the times of a node that are given in seconds.
+/// Sets the times of a file, given in seconds, or the current time for a null pointer.
 fn set_seconds(node: &impl Target, wanted: In<libc::utimbuf>) -> Answer<c_int> {
     match wanted.get() {
         Some(times) => {
@@ -114,14 +117,14 @@ fn size(length: i64) -> Answer<u64> {
     u64::try_from(length).or_else(|_| refuse(libc::EINVAL))
 }
 
-/// Sets the size of the file at a path, also in shared memory mappings of it.
+/// Sets the size of the file at a path in bytes. Shared mappings of the file get zeros behind its new end.
 fn truncate_path(path: &MountPath<'_>, length: i64) -> Answer<c_int> {
     let length = size(length)?;
     let change = SetAttr { size: Some(length), ..SetAttr::default() };
     path.with_node(Follow::All, |node| maps::cut(node.oid(), length, || node.set(&change)))
 }
 
-/// Sets the size of an open file, also in shared memory mappings of it.
+/// Sets the size of an open file in bytes. Shared mappings of the file get zeros behind its new end.
 fn truncate_open(file: &OpenFile, length: i64) -> Answer<c_int> {
     let length = size(length)?;
     let file = file.open()?;
@@ -136,7 +139,7 @@ fn truncate_open(file: &OpenFile, length: i64) -> Answer<c_int> {
     }
 }
 
-/// Serves `posix_fallocate` and Linux's `fallocate`.
+/// Serves `posix_fallocate` and Linux's `fallocate` with the modes that the store has; others fail with `EOPNOTSUPP`.
 fn allocate(file: &OpenFile, mode: c_int, offset: i64, length: i64) -> Answer<c_int> {
     // Refuses descriptors of `O_PATH` before the arguments are checked.
     file.open()?;
@@ -162,7 +165,7 @@ fn allocate(file: &OpenFile, mode: c_int, offset: i64, length: i64) -> Answer<c_
     Ok(0)
 }
 
-/// Returns the error instead of setting errno, as `posix_fallocate` does.
+/// Converts the result of a call, 0 or -1 with errno set, to that of `posix_fallocate`: 0 or the error itself.
 fn error_of(answer: c_int) -> c_int {
     if answer == 0 { 0 } else { crate::threads::errno() }
 }
@@ -209,6 +212,7 @@ variants! {
 
 export! {
     fn chmod(path: Text, bits: u32) -> c_int | next {
+        // A path such as `/proc/self/fd/N` names an open file of ours.
         match open::descriptor(path) {
             Some(fd) => on(fd, |file| file.set(&mode(bits)), || 0),
             None => at(HERE, path, |path| path.with_node(Follow::All, |node| node.set(&mode(bits))),

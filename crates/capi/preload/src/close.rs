@@ -5,7 +5,8 @@ use crate::serve::{refuse_interrupting_call, serve};
 use crate::{descriptors, internal, locks, maps, raw, report, threads};
 use std::ffi::{c_int, c_uint};
 
-/// Forgets a descriptor of ours. The caller closes it in the kernel.
+/// Removes a descriptor of ours from the table, and writes changes in mappings of its file back. Also drops the record
+/// locks of the file, as POSIX requires at a close. The caller closes `fd` in the kernel.
 pub(crate) fn forget(fd: c_int) {
     let _ = threads::inside(|| {
         let file = descriptors::take(fd);
@@ -17,14 +18,14 @@ pub(crate) fn forget(fd: c_int) {
     });
 }
 
-/// Forgets a descriptor that the C library may have closed or reused internally.
+/// Forgets a descriptor of ours if the C library has closed or reused its number by a call that is not intercepted.
 pub(crate) fn forget_if_gone(fd: c_int) {
     if descriptors::is_ours(fd) && !descriptors::is_still(fd) {
         forget(fd);
     }
 }
 
-/// Closes a descriptor of ours.
+/// Closes a descriptor of ours, in the table and in the kernel. Fails in a signal handler that interrupted the store.
 pub(crate) fn close_ours(fd: c_int) -> c_int {
     if threads::is_inside() {
         return refuse_interrupting_call();
@@ -35,11 +36,11 @@ pub(crate) fn close_ours(fd: c_int) -> c_int {
     0
 }
 
-/// Closes any descriptor: of a file of ours, of this library, or of the program.
+/// Serves `close`: `fd` may be of a file of ours, of this library, or of the program. `theirs` closes it in the kernel.
 fn close_any(fd: c_int, theirs: impl FnOnce() -> c_int) -> c_int {
     match (descriptors::is_ours(fd), threads::is_inside()) {
         (true, _) => close_ours(fd),
-        // The store closes a descriptor of its own.
+        // The caller is the store, which closes a descriptor of its own.
         (false, true) => {
             internal::forget(fd);
             theirs()
@@ -49,7 +50,8 @@ fn close_any(fd: c_int, theirs: impl FnOnce() -> c_int) -> c_int {
     }
 }
 
-/// Makes `to` the same open file as `from`; the kernel answers the call.
+/// Makes `to` the same open file as `from`, or a new descriptor if `to` is -1. `next` duplicates the kernel's
+/// descriptor and returns its number; then the table gets the open file, too.
 fn duplicate(from: c_int, to: c_int, next: impl FnOnce() -> c_int) -> c_int {
     if internal::has(from) || internal::has(to) {
         return fail(libc::EBADF);
@@ -72,7 +74,8 @@ fn duplicate(from: c_int, to: c_int, next: impl FnOnce() -> c_int) -> c_int {
     }))
 }
 
-/// Closes all descriptors from `first` to `last` except those of the store.
+/// Serves `close_range` from `first` to `last`, except for the descriptors of the store. With `CLOSE_RANGE_CLOEXEC` it
+/// closes none: the kernel only marks them.
 fn close_between(first: c_uint, last: c_uint, flags: c_uint) -> Answer<c_int> {
     if first > last {
         return refuse(libc::EINVAL);

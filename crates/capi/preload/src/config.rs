@@ -48,7 +48,7 @@ pub(crate) struct Config {
 
 static CONFIG: OnceLock<Config> = OnceLock::new();
 
-/// The settings; those of a library without a mount point before [`load`].
+/// The settings. Before [`load`], and without a mount point, all of them are empty.
 #[inline]
 pub(crate) fn get() -> &'static Config {
     static NONE: Config = Config {
@@ -67,7 +67,7 @@ pub(crate) fn get() -> &'static Config {
     CONFIG.get().unwrap_or(&NONE)
 }
 
-/// Reads the environment. False if it names no mount point: then all calls pass through.
+/// Reads the settings from the environment. False if it names no absolute mount point: then all calls pass through.
 pub(crate) fn load() -> bool {
     let config = read();
     let is_usable = config.mount.len() > 1 && config.mount[0] == b'/';
@@ -95,6 +95,7 @@ fn read() -> Config {
     }
 }
 
+/// `NAME=VALUE` of an environment variable; `None` if it is not set.
 fn variable(name: &str) -> Option<CString> {
     let value = std::env::var_os(name)?;
     CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()

@@ -7,7 +7,7 @@ use crate::{descriptors, internal, locks, raw, serve, threads};
 use std::ffi::{c_int, c_ulong};
 use std::sync::Arc;
 
-/// Largest file offset shown by `F_GETFL`, as 64-bit programs see it.
+/// The kernel's `O_LARGEFILE`, which `F_GETFL` returns to 64-bit programs.
 const LARGE_FILE: c_int = if cfg!(target_arch = "aarch64") { 0o400_000 } else { 0o100_000 };
 
 /// Serves `fcntl` on a descriptor of ours.
@@ -40,7 +40,8 @@ fn plain_control(fd: c_int, file: &OpenFile, command: c_int, argument: usize) ->
     }
 }
 
-/// Sets a lock outside the store, because the kernel may block and forks should not wait for it.
+/// Serves the lock commands of `fcntl`, by a lock on the lock file of the object. The call of the kernel is made
+/// outside the store: it may block, and forks should not wait for it.
 fn record_lock(fd: c_int, command: c_int, lock: Out<libc::flock>) -> c_int {
     let Some(wanted) = lock.get() else { return to_c(refuse(libc::EFAULT)) };
     let asked = serve::serve(|| {
@@ -57,7 +58,8 @@ fn record_lock(fd: c_int, command: c_int, lock: Out<libc::flock>) -> c_int {
     }))
 }
 
-/// Serves `flock`: locks a file of the system that stands for the object.
+/// Serves `flock`, by a lock on the lock file of the object. The call of the kernel is made outside the store: it may
+/// block.
 fn whole_lock(fd: c_int, operation: c_int) -> c_int {
     let asked = serve::serve(|| {
         let file = descriptors::get(fd)?;
@@ -70,8 +72,8 @@ fn whole_lock(fd: c_int, operation: c_int) -> c_int {
     }))
 }
 
-/// Drops a reference to the file that was held during a lock call. The file stays open while a thread waits for the
-/// lock, even if another thread closes it.
+/// Drops the reference to the file that kept it open while a thread waited for the lock. Inside the store, because the
+/// last reference closes the file.
 fn release_after_lock(file: Arc<OpenFile>) {
     let _ = threads::inside(|| {
         drop(file);
@@ -79,7 +81,7 @@ fn release_after_lock(file: Arc<OpenFile>) {
     });
 }
 
-/// `lockf` locks like `fcntl`, from the current offset on.
+/// Serves `lockf`: locks `length` bytes from the current offset on, as `fcntl` does.
 fn lock_from_here(fd: c_int, operation: c_int, length: i64) -> c_int {
     let (command, kind) = match operation {
         libc::F_LOCK => (libc::F_SETLKW, libc::F_WRLCK),
@@ -125,7 +127,8 @@ const FIONREAD: u64 = 0x541b;
 const FICLONE: u64 = 0x4004_9409;
 const FICLONERANGE: u64 = 0x4020_940d;
 
-/// Implements `fcntl`, under each of its names. The store's own duplicates get high numbers.
+/// Implements `fcntl`, under each of its names; `theirs` calls the C library. Duplicates that the store makes for
+/// itself get high numbers.
 fn answer(fd: c_int, command: c_int, argument: usize, theirs: impl Fn() -> c_int) -> c_int {
     match () {
         () if is_inside() && descriptors::is_ours(fd) => serve::refuse_interrupting_call(),

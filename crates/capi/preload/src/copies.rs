@@ -45,8 +45,8 @@ pub(crate) fn path_in_mount(path: &[u8]) -> Option<&[u8]> {
     rest.strip_prefix(FOLDER).filter(|known| paths::below_mount(known).is_some())
 }
 
-/// Makes sure that an absolute path in the mount point, without `..`, has a copy that is up to date. Returns the path
-/// of the copy.
+/// Makes sure that the file at an absolute path in the mount point, without `..`, has a copy that is up to date.
+/// Returns the path of the copy.
 ///
 /// # Errors
 /// Errors of opening and reading the file, [`Fail::Outside`] for a link that leads out, errors of writing the copy.
@@ -62,18 +62,19 @@ pub(crate) fn make(path: &[u8]) -> Answer<PathBuf> {
     })
 }
 
-/// Removes the copy of a file that is no longer in the mount point, because the loader would find the copy.
+/// Removes the copy of the library at `path`, which is no longer in the mount point: the loader would still find the
+/// copy.
 pub(crate) fn remove(path: &[u8]) {
     let _ = path_of(path).map(fs::remove_file);
 }
 
-/// Path of the copy of a path in the mount point.
+/// Path of the copy of the file at `known`, its path in the mount point. `ENOENT` if the run has no directory.
 pub(crate) fn path_of(known: &[u8]) -> Answer<PathBuf> {
     let Some(prefix) = prefix() else { return refuse(libc::ENOENT) };
     Ok(PathBuf::from(OsString::from_vec([&prefix, known].concat())))
 }
 
-/// Replaces the copy of a file, if the file has changed.
+/// Makes the file at `copy` a current copy of `node`, unless it is one already.
 fn update(copy: &Path, node: &Node) -> Answer<()> {
     let attr = node.attr()?;
     if node.kind() != Kind::File {
@@ -91,7 +92,7 @@ fn update(copy: &Path, node: &Node) -> Answer<()> {
     })
 }
 
-/// True if the copy has the size and the modification time of the file, which it gets when it is made.
+/// True if the copy has the size and the modification time of the file. Each copy gets that time when it is made.
 fn is_current(copy: &Path, attr: &Attr) -> bool {
     let found = fs::symlink_metadata(copy);
     found.is_ok_and(|found| {
@@ -134,7 +135,8 @@ fn make_link(target: &Path, link: &Path) -> Answer<()> {
     }
 }
 
-/// Atomically replaces the file at a path by a new one, because another process may be using the old one.
+/// Atomically replaces the file at `path`, because another process may be using the old one. `make` creates the new
+/// file at the temporary path that it gets.
 fn replace(path: &Path, make: impl FnOnce(&Path) -> Answer<()>) -> Answer<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

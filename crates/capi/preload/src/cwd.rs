@@ -2,8 +2,8 @@
 //!
 //! While the working directory is in the mount point, the kernel's working directory is an empty directory. Its path
 //! encodes the real one: the run directory, followed by the path in the file system. So children and started programs
-//! can determine it. The directory is removed as soon as it is entered: programs that bypass this library cannot create
-//! files in it, and a removed directory keeps its path.
+//! can determine it. The directory is removed as soon as it is entered, so that programs that bypass this library
+//! cannot create files in it. A removed directory keeps its path.
 use crate::answer::{Answer, refuse};
 use crate::edge::{Out, Text, export};
 use crate::paths::{MountPath, shown};
@@ -22,9 +22,11 @@ const FOLDER: &[u8] = b"/cwd.";
 /// Lets one thread at a time create and remove directories.
 static MAKING: Mutex<()> = Mutex::new(());
 
+/// True while the working directory is in the mount point.
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 static CURRENT: ArcSwapOption<Current> = ArcSwapOption::const_empty();
 
+/// The working directory in the mount point: its path in the file system, and its node.
 struct Current {
     path: Vec<u8>,
     /// Unset until the first use if the process inherited it through exec.
@@ -74,15 +76,16 @@ pub(crate) fn inherit() {
     }
 }
 
-/// Records the working directory, which is in the mount.
+/// Records the working directory, which is in the mount point. Without `node`, the first use resolves `path`.
 fn keep(path: Vec<u8>, node: Option<Node>) {
     let node = ArcSwapOption::from(node.map(Arc::new));
     CURRENT.store(Some(Arc::new(Current { path, node })));
     IS_OURS.store(true, Ordering::Relaxed);
 }
 
-/// Opens the kernel's directory that represents a directory of the mount point.
+/// Makes the kernel's empty directory that represents a directory of the mount point, and opens it with `O_PATH`.
 pub(crate) fn stand_in(node: &Node) -> Answer<c_int> {
+    // The kernel's directory may be inherited, so started programs must look for it.
     unshared::end();
     let run_dir = &config::get().run_dir;
     if node.kind() != Kind::Directory {
@@ -100,8 +103,8 @@ pub(crate) fn stand_in(node: &Node) -> Answer<c_int> {
     open_removed(&names?)
 }
 
-/// Creates nested directories, opens the innermost, and removes them all. The kernel still shows the path of a removed
-/// directory.
+/// Creates the nested directories `names`, outermost first, opens the innermost, and removes them all. The kernel still
+/// shows the path of a removed directory.
 fn open_removed(names: &[CString]) -> Answer<c_int> {
     let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     for name in names {
@@ -131,7 +134,8 @@ pub(crate) fn enter(node: Node) -> Answer<c_int> {
     Ok(0)
 }
 
-/// Records that the working directory left the mount point, if the call succeeded.
+/// Records that the working directory left the mount point, if the call of the C library returned 0. Returns its
+/// result.
 fn left(result: c_int) -> c_int {
     if result == 0 {
         IS_OURS.store(false, Ordering::Relaxed);
@@ -139,7 +143,8 @@ fn left(result: c_int) -> c_int {
     result
 }
 
-/// Copies a path for C, to a new buffer if the caller passed none.
+/// Copies a path for C to `buffer` of `size` bytes. For a null `buffer`, allocates one that the caller frees; then
+/// `size` may be 0 for any length.
 pub(crate) fn copy_out(path: &[u8], buffer: Out<u8>, size: usize) -> Answer<*mut c_char> {
     let length = path.len() + 1;
     if buffer.is_null() {

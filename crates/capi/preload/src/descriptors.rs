@@ -32,7 +32,7 @@ pub(crate) fn is_ours(fd: c_int) -> bool {
     fd < DESCRIPTORS_MAX && TAKEN[fd / 64].load(Ordering::Acquire) >> (fd % 64) & 1 != 0
 }
 
-/// True once a descriptor was ours, so that programs without any need not touch the table.
+/// True once a descriptor was ours. Programs that never have one need not search the table.
 static EVER: AtomicBool = AtomicBool::new(false);
 
 /// True if this process has a descriptor of a file in the mount point.
@@ -49,7 +49,7 @@ pub(crate) fn get(fd: c_int) -> Answer<Arc<OpenFile>> {
     entry.and_then(ArcSwapOption::load_full).map_or_else(|| refuse(libc::EBADF), Ok)
 }
 
-/// Allocates a descriptor for an open file.
+/// Puts an open file into the table under a new descriptor, closed on exec if `cloexec` is set.
 ///
 /// # Errors
 /// `EMFILE`, `ENFILE`, `ENOMEM` from the kernel; `EMFILE` beyond [`DESCRIPTORS_MAX`].
@@ -70,14 +70,16 @@ pub(crate) fn allocate(file: OpenFile, cloexec: bool) -> Answer<c_int> {
     Ok(fd)
 }
 
-/// Makes the nameless file. If two threads make one at the same time, either may be kept.
+/// Opens the nameless file that stands for all open files, and returns its descriptor. If two threads make one at the
+/// same time, either may be kept.
 fn make_stand_in() -> Answer<c_int> {
     let made = internal::keep(nameless()?);
     STAND_IN.store(made, Ordering::Release);
     Ok(made)
 }
 
-/// An empty file that can be read, which the C library accepts for a stream of any mode.
+/// Descriptor of an empty file that can be read, which the C library accepts for a stream of any mode. All callers
+/// share it.
 ///
 /// # Errors
 /// `EMFILE`, `ENFILE`, `ENOMEM` from the kernel.
@@ -107,7 +109,8 @@ pub(crate) fn share_all() {
     }
 }
 
-/// Gives one open file an anonymous file, and puts it behind all descriptors of the open file.
+/// Gives the open file of `fd` an anonymous file that other processes can share. All descriptors of the open file then
+/// refer to that file in the kernel.
 ///
 /// # Errors
 /// `ENFILE`, `ENOMEM` from the kernel; `EMFILE` if not even one more descriptor can be opened.
@@ -131,13 +134,13 @@ pub(crate) fn share(fd: c_int, file: &Arc<OpenFile>) -> Answer<()> {
     result
 }
 
-/// Makes `fd` a duplicate that is closed on exec if it was before.
+/// Makes `fd` a duplicate of `named` in the kernel. It is closed on exec if it was before.
 fn put_in_place(named: c_int, fd: c_int) {
     let cloexec = raw::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags != 0);
     let _ = raw::duplicate(named, fd, if cloexec { libc::O_CLOEXEC } else { 0 });
 }
 
-/// Closes the nameless file that stands in for open files, to free one descriptor.
+/// Closes the nameless file that stands for open files, to free one descriptor. The next [`allocate`] makes another.
 fn close_stand_in() {
     let fd = STAND_IN.swap(-1, Ordering::AcqRel);
     if fd >= 0 {
@@ -163,7 +166,7 @@ pub(crate) fn take(fd: c_int) -> Option<Arc<OpenFile>> {
     OPEN[number].swap(None)
 }
 
-/// Every descriptor of ours between two numbers.
+/// All descriptors of ours from `first` to `last`, in ascending order.
 pub(crate) fn within(first: u32, last: u32) -> impl Iterator<Item = c_int> {
     let words = (first as usize / 64)..=((last as usize).min(DESCRIPTORS_MAX - 1) / 64);
     let taken = words.flat_map(|word| {
@@ -173,7 +176,7 @@ pub(crate) fn within(first: u32, last: u32) -> impl Iterator<Item = c_int> {
     taken.filter(move |fd| (first..=last).contains(fd)).map(|fd| fd as c_int)
 }
 
-/// Finds descriptors that were inherited through exec. Called during loading, while the process has one thread.
+/// Adds the descriptors inherited through exec to the table. Called during loading, while the process has one thread.
 pub(crate) fn inherit() {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     let Ok(listing) = raw::open(c"/proc/self/fd", flags, 0) else { return };
@@ -192,7 +195,7 @@ pub(crate) fn inherit() {
     lock_files.iter().for_each(|(fd, name)| locks::inherit(*fd, name));
 }
 
-/// The names in a listing of the kernel that are numbers.
+/// The numbers in a listing of `/proc/self/fd` in the kernel's form. Skips `.` and `..`.
 fn numbers(records: &[u8]) -> impl Iterator<Item = c_int> {
     raw::names(records).filter_map(|name| std::str::from_utf8(name).ok()?.parse().ok())
 }
@@ -205,13 +208,15 @@ fn inherit_file(fd: c_int, identity: Identity) {
     put(fd, file.unwrap_or_else(|| Arc::new(OpenFile::inherited(identity))));
 }
 
+/// A descriptor of this library that another process or the previous program has made.
 enum Found {
+    /// It stands for an open file of the mount point.
     File(Identity),
     /// The lock file of an open file.
     Lock(CString),
 }
 
-/// The kind of file that a descriptor of this library stands for.
+/// Tells by the name of the kernel's file what a descriptor stands for; `None` for a descriptor of the program.
 fn identify(fd: c_int) -> Option<Found> {
     let mut room = [0_u8; 512];
     let path = CString::new(format!("/proc/self/fd/{fd}")).ok()?;
@@ -222,7 +227,8 @@ fn identify(fd: c_int) -> Option<Found> {
     Identity::parse(fd, name).map(Found::File)
 }
 
-/// True if the kernel's descriptor is still the one of the table.
+/// True if the kernel still has a file of this library at `fd`, not one that the C library opened under the same
+/// number.
 pub(crate) fn is_still(fd: c_int) -> bool {
     is_same(fd, STAND_IN.load(Ordering::Acquire)) || matches!(identify(fd), Some(Found::File(_)))
 }

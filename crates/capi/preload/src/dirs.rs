@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 /// First word of our streams. Streams of the C library begin with a descriptor, which is never negative.
 const MARK: u64 = 0xe5ce_d1e5_8000_0e5c;
 
-/// The content of a `DIR` of ours.
+/// The content of a `DIR` of ours, as [`MARK`] at its start shows.
 #[repr(C)]
 struct Stream {
     mark: u64,
@@ -23,7 +23,7 @@ struct Stream {
     entry: libc::dirent64,
 }
 
-/// A listing that starts with `.` and `..`.
+/// The entries of a directory, with `.` and `..` first. A position of 0 or 1 is before one of these.
 pub(crate) struct Listing {
     position: u64,
     entries: DirStream,
@@ -46,7 +46,7 @@ impl Listing {
         Ok(Self { position: 0, entries: node.entries()? })
     }
 
-    /// The next entry; `.` and `..` come first.
+    /// The next entry; `.` and `..` come first. `None` at the end.
     pub(crate) fn next(&mut self) -> Answer<Option<Entry>> {
         let node = self.entries.node();
         let dots = |name: &[u8], node: &Node| (name.to_vec(), node.inode().number(), libc::DT_DIR);
@@ -65,6 +65,7 @@ impl Listing {
         Ok(Some(Entry { name, number, kind, next: self.position }))
     }
 
+    /// Position of the next entry, for [`Listing::seek`].
     fn tell(&self) -> u64 {
         if self.position < DOTS { self.position } else { DOTS + self.entries.tell() }
     }
@@ -75,7 +76,7 @@ impl Listing {
     }
 }
 
-/// Kind of a file as in `d_type`.
+/// Converts a kind of file to the number in `d_type`.
 fn letter(kind: Kind) -> u8 {
     match kind {
         Kind::File => libc::DT_REG,
@@ -115,6 +116,7 @@ impl NamesFile for Dir {
 }
 
 impl Dir {
+    /// Makes a stream for an open directory. The stream owns the descriptor.
     fn new(fd: c_int) -> Answer<Self> {
         let inner = Mutex::new(Listing::new(&descriptors::get(fd)?.node()?)?);
         // SAFETY: an entry of C consists of numbers, for which zero is valid.
@@ -134,6 +136,7 @@ impl Dir {
         self.is_ours().then(|| unsafe { &mut *self.0.cast() })
     }
 
+    /// Frees the stream, but does not close its descriptor.
     fn free(self) {
         // SAFETY: called once, for a stream of ours that came from a box.
         drop(unsafe { Box::from_raw(self.0.cast::<Stream>()) });
@@ -141,11 +144,12 @@ impl Dir {
 }
 
 impl Stream {
+    /// Calls `work` with the listing of the stream.
     fn listing<T>(&mut self, work: impl FnOnce(&mut Listing) -> T) -> T {
         work(self.inner.get_mut().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The next entry for C; null at the end, with errno as it was.
+    /// The next entry for `readdir`. Null at the end, with errno as it was, or after an error, with errno set.
     fn read(&mut self) -> *mut libc::dirent64 {
         match serve(|| self.listing(Listing::next)) {
             Ok(Some(entry)) => {
@@ -157,7 +161,8 @@ impl Stream {
         }
     }
 
-    /// Stores the next entry in a buffer of the caller (`readdir_r`).
+    /// Stores the next entry in a buffer of the caller (`readdir_r`). Returns 0 or an errno; `result` is null at the
+    /// end.
     fn read_into(&mut self, entry: Out<libc::dirent64>, result: Out<*mut libc::dirent64>) -> c_int {
         match serve(|| self.listing(Listing::next)) {
             Ok(Some(found)) => {
@@ -180,6 +185,7 @@ impl Stream {
     }
 }
 
+/// Serves `opendir`: opens a directory and makes a stream for it.
 fn open_stream(path: &MountPath<'_>) -> Answer<Dir> {
     let fd = open_path(path, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC, 0)?;
     Dir::new(fd)
@@ -283,10 +289,11 @@ export! {
 /// Bytes of a raw entry before its name.
 const HEAD: usize = 19;
 
-/// The descriptor and the listing of the last raw call.
+/// The descriptor and the listing of the last `getdents64`. The next call on the same directory continues this listing.
 static LAST: Mutex<Option<(c_int, Listing)>> = Mutex::new(None);
 
-/// Entries in the form of the kernel. The position is the offset of the descriptor.
+/// Serves `getdents64`: writes up to `size` bytes of entries in the kernel's form, and returns their length. The offset
+/// of the descriptor is the position in the listing.
 pub(crate) fn raw_entries(fd: c_int, room: Out<u8>, size: usize) -> Answer<isize> {
     let file = descriptors::get(fd)?;
     if !file.is_directory() {
@@ -313,7 +320,8 @@ pub(crate) fn raw_entries(fd: c_int, room: Out<u8>, size: usize) -> Answer<isize
     Ok(filled as isize)
 }
 
-/// Writes entries in the form of `getdents64`, as far as there is room. Returns the bytes written.
+/// Writes entries in the form of `getdents64` until the next one does not fit, and returns the bytes written. `EINVAL`
+/// if not even one fits.
 fn fill(listing: &mut Listing, room: &mut [u8]) -> Answer<usize> {
     let mut used = 0;
     loop {

@@ -75,7 +75,7 @@ macro_rules! real {
 
 pub(crate) use {export, names_ours, real};
 
-/// A name that ends with a zero byte, as the linker knows it.
+/// Converts the name of a C function, which ends with a zero byte, to a C string. Without a zero byte it becomes empty.
 pub(crate) const fn name(text: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(name) => name,
@@ -92,11 +92,12 @@ pub(crate) struct Text(*const c_char);
 const FIRST_PAGE: usize = 4096;
 
 impl Text {
-    /// The bytes before the zero byte; `None` for an invalid pointer, which the kernel refuses.
+    /// The bytes before the zero byte; `None` for a null pointer or one into the first page, which the kernel refuses.
     pub(crate) fn bytes<'a>(self) -> Option<&'a [u8]> {
         self.c_str().map(CStr::to_bytes)
     }
 
+    /// The string with its zero byte; `None` as for [`Text::bytes`].
     pub(crate) fn c_str<'a>(self) -> Option<&'a CStr> {
         // SAFETY: other pointers are strings that end with a zero byte, as C requires.
         (self.0 as usize >= FIRST_PAGE).then(|| unsafe { CStr::from_ptr(self.0) })
@@ -181,7 +182,7 @@ impl Out<u8> {
         Self(room.as_mut_ptr())
     }
 
-    /// Bytes before the zero byte of the string that C passed here.
+    /// Length in bytes of the string that C passed here; 0 for a null pointer.
     pub(crate) fn text_length(self) -> usize {
         Text(self.0.cast()).bytes().map_or(0, <[u8]>::len)
     }
@@ -242,7 +243,7 @@ impl<T: Copy> In<T> {
     }
 }
 
-/// The buffers of a vector; `None` if the count is invalid.
+/// The buffers that the first `count` entries of a vector describe; `None` if `count` is invalid.
 pub(crate) fn buffers<'a>(vector: In<libc::iovec>, count: i32) -> Option<Vec<&'a mut [u8]>> {
     let count = usize::try_from(count).ok().filter(|count| *count <= IOV_MAX)?;
     let part = |part: &libc::iovec| Out(part.iov_base.cast::<u8>()).values(part.iov_len);
@@ -281,7 +282,7 @@ impl Texts {
         }
     }
 
-    /// A pointer that C passed as another type.
+    /// The array behind a pointer that C passed as another type.
     pub(crate) fn at(argument: *const c_char) -> Self {
         Self(argument.cast())
     }

@@ -27,7 +27,7 @@ impl Dynamic {
     }
 }
 
-/// Parses the dynamic section of a program or library.
+/// Parses the dynamic section of a program or library. `None` as for [`Dynamic::read`].
 fn parse<'a>(file: impl ReadRef<'a>) -> Option<Dynamic> {
     let header = FileHeader64::<Endianness>::parse(file).ok()?;
     let endian = header.endian().ok()?;

@@ -21,7 +21,7 @@ const SHELL: &CStr = c"/bin/sh";
 /// Bytes copied at a time.
 const CHUNK: usize = 1 << 20;
 
-/// A program in a form that the kernel can run.
+/// A program to start, its arguments and its environment, in a form that the kernel can run.
 pub(crate) struct Program {
     pub(crate) path: CString,
     pub(crate) arguments: Vec<CString>,
@@ -38,8 +38,8 @@ impl Program {
         Self { path: path.to_owned(), arguments: own(arguments), environment, copy: -1 }
     }
 
-    /// Replaces a path in the mount point by a program that the kernel can run: the interpreter of a script, or a copy
-    /// in memory (`memfd`).
+    /// Replaces a path in the mount point by a program that the kernel can run: a script's interpreter, or a copy in
+    /// memory (`memfd`). For a program outside, copies the libraries in the mount point that it needs.
     pub(crate) fn reach(&mut self) -> Answer<()> {
         for _ in 0..LINKS_MAX {
             let path = self.path.to_bytes();
@@ -61,7 +61,8 @@ impl Program {
         refuse(libc::ELOOP)
     }
 
-    /// Finds what runs a file of the mount: its interpreter, or a copy of the program.
+    /// Makes the kernel run `file` of the mount point: a script by its interpreter, any other program by a copy in
+    /// memory.
     fn reach_file(&mut self, file: &File) -> Answer<()> {
         let node = file.node();
         let mut first = [0; FIRST_LINE_MAX];
@@ -89,7 +90,7 @@ impl Program {
     }
 
     /// Copies the libraries in the mount point that a program outside of it needs, and lets the loader find the copies
-    /// through the environment.
+    /// through the environment. Does nothing for a copy in memory, whose libraries were copied with it.
     fn reach_libraries(&mut self) {
         if self.copy < 0 {
             let path = self.path.to_bytes();
@@ -113,7 +114,7 @@ impl Program {
         }
     }
 
-    /// Calls `work` with the program in the form of C.
+    /// Calls `work` with the path, the arguments and the environment in the form of C.
     pub(crate) fn with<T>(&self, work: impl FnOnce(Text, Texts, Texts) -> T) -> T {
         let (arguments, environment) = (pointers(&self.arguments), pointers(&self.environment));
         work(
@@ -143,11 +144,12 @@ fn c_string(bytes: Vec<u8>) -> Answer<CString> {
     CString::new(bytes).or_else(|_| refuse(libc::EINVAL))
 }
 
+/// Pointers to C strings, followed by the null pointer that ends a list such as `argv`.
 pub(crate) fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// The interpreter of a script and its optional argument.
+/// The interpreter of a script and its optional argument; `None` if the first line does not begin with `#!`.
 fn interpreter(first: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let line = first.strip_prefix(b"#!")?;
     let line = line.split(|byte| *byte == b'\n').next()?.trim_ascii();
@@ -158,6 +160,7 @@ fn interpreter(first: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
 
 /// Copies a program to an anonymous file in memory, which exec can run, and returns its descriptor.
 fn copy(file: &File, name: &[u8]) -> Answer<c_int> {
+    // A name of `memfd_create` may have 249 bytes.
     let name = c_string(name[..name.len().min(200)].to_vec())?;
     let fd = raw::anonymous(&name, libc::MFD_CLOEXEC)?;
     let (mut room, mut offset) = (vec![0; CHUNK], 0);
@@ -174,7 +177,8 @@ fn copy(file: &File, name: &[u8]) -> Answer<c_int> {
     }
 }
 
-/// Adds our variables to an environment, even if the program changed them.
+/// Adds the variables of `esker run` to an environment. Variables that the program changed stay; only `LD_PRELOAD` gets
+/// this library appended if it lacks it.
 pub(crate) fn with_our_variables(mut environment: Vec<CString>) -> Vec<CString> {
     for ours in &config::get().variables {
         let ours_bytes = ours.to_bytes();
@@ -206,7 +210,7 @@ mod c {
     }
 }
 
-/// Serves `execve`, for a program in the mount point or outside.
+/// Serves `execve`, for a program in the mount point or outside. Returns -1 if that fails.
 pub(crate) fn run(path: &CStr, arguments: Texts, environment: Texts) -> c_int {
     let program = serve_program(|| {
         let mut program = Program::new(path, arguments, environment);
@@ -222,12 +226,13 @@ pub(crate) fn run(path: &CStr, arguments: Texts, environment: Texts) -> c_int {
     }
 }
 
-/// Prepares a program. Only its accesses to the mount point count as served.
+/// Runs `work`, which prepares a program, inside the store. The report does not count it as a served call.
 pub(crate) fn serve_program<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
     crate::threads::inside(work)
 }
 
-/// Searches `PATH` for a program, as a shell does. The C library searches, unless a directory of `PATH` is ours.
+/// Serves `execvp` and `execvpe`: searches `PATH` for a program, as a shell does. The C library searches, unless the
+/// first directory that has the program is ours.
 pub(crate) fn search(file: Text, arguments: Texts, environment: Texts) -> c_int {
     let Some(name) = file.c_str() else { return to_c(refuse(libc::EFAULT)) };
     if name.to_bytes().contains(&b'/') {
@@ -242,7 +247,8 @@ pub(crate) fn search(file: Text, arguments: Texts, environment: Texts) -> c_int 
     program.with(c::execvpe)
 }
 
-/// A program for which the C library searches directories outside the mount point.
+/// A program for which the C library searches the directories of `PATH`, after none of ours had it. Its environment
+/// names copies of the libraries in the mount point that it needs.
 pub(crate) fn found_by_name(name: &CStr, arguments: Texts, environment: Texts) -> Program {
     let mut program = Program::new(name, arguments, environment);
     if let Some(path) = unreached::warn_found(name) {
@@ -264,7 +270,8 @@ fn run_or_interpret(path: &CStr, arguments: Texts, environment: Texts) -> c_int 
     run(SHELL, Texts::from_pointers(&with_shell), environment)
 }
 
-/// The program of this name, if the first directory of `PATH` that has it is ours.
+/// Path of the program of this name, if the first directory of `PATH` that has it is ours. `ENOENT` otherwise: then the
+/// C library has to search.
 pub(crate) fn in_our_folders(name: &[u8]) -> Answer<CString> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let folders = folders.as_bytes();
@@ -290,7 +297,7 @@ fn in_folder(folder: &[u8], name: &[u8]) -> Vec<u8> {
     if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() }
 }
 
-/// Whether the user may execute the file at `path`.
+/// True if the user may execute the file at `path`, which is outside the mount point.
 fn may_run(path: &[u8]) -> bool {
     // SAFETY: the path ends with a zero byte.
     c_string(path.to_vec())
@@ -317,7 +324,7 @@ pub(crate) fn environment() -> Texts {
     unsafe { environ }
 }
 
-/// Runs a program in the mount point that `open` opens.
+/// Serves `fexecve` and `execveat` for a program in the mount point, which `open` opens.
 fn run_found(open: impl FnOnce() -> Answer<File>, arguments: Texts, environment: Texts) -> c_int {
     let program = serve(|| {
         let mut program = Program::new(c"", arguments, environment);
@@ -397,7 +404,8 @@ const IN_REGISTERS: usize = 5;
 #[cfg(target_arch = "aarch64")]
 const IN_REGISTERS: usize = 7;
 
-/// The arguments of `execl` and similar functions, which end with a null pointer, and the word after it.
+/// Reads the arguments of `execl` and similar functions, up to and with their null pointer. Also returns the word after
+/// it, which is the environment of `execle`. `registers` has the first arguments, `stack` the others.
 ///
 /// # Safety
 /// `registers` must point to [`IN_REGISTERS`] words, and a null pointer must end the arguments.

@@ -36,10 +36,10 @@ struct Name {
 }
 
 impl Name {
-    /// Makes a name for a file in memory.
+    /// Makes a name of at most [`NAME_MAX`] bytes; [`Name::text`] fails for a longer one.
     fn format(text: fmt::Arguments<'_>) -> Self {
         let mut name = Self { bytes: [0; NAME_MAX + 1], length: 0 };
-        // If the text does not fit, `text` fails.
+        // Marks the name as too long, so that `text` fails.
         if name.write_fmt(text).is_err() {
             name.length = name.bytes.len();
         }
@@ -88,7 +88,7 @@ pub(crate) fn readable() -> Answer<c_int> {
     sealed(&Name::format(format_args!("{PREFIX}")), b"")
 }
 
-/// Makes a file in memory that nobody can change any more.
+/// Makes a file in memory with this content, which nobody can change any more.
 fn sealed(name: &Name, content: &[u8]) -> Answer<c_int> {
     let fd = raw::anonymous(name.text()?, libc::MFD_ALLOW_SEALING | libc::MFD_CLOEXEC)?;
     // Best effort: a file without content or seals still identifies the open file.
@@ -110,6 +110,7 @@ fn reopened(fd: c_int) -> c_int {
     })
 }
 
+/// Opens the file of a descriptor again, with another access mode such as `O_WRONLY`.
 fn open_again(fd: c_int, access: c_int) -> Answer<c_int> {
     let path = Name::format(format_args!("/proc/self/fd/{fd}"));
     raw::open(path.text()?, access | libc::O_CLOEXEC, 0)
@@ -151,7 +152,7 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// Reads the start of an anonymous file, up to [`PATH_MAX`] bytes. None if it cannot be read.
+/// Reads the start of an anonymous file, up to [`PATH_MAX`] bytes. `None` if it cannot be read.
 fn content(fd: c_int) -> Option<Box<[u8]>> {
     let (mut room, readable) = ([0; PATH_MAX], open_again(fd, libc::O_RDONLY).ok()?);
     let length = raw::read_at(readable, &mut room, 0);

@@ -1,10 +1,10 @@
 //! Calls by which the store makes descriptors and threads for itself. Its descriptors get high numbers, and its threads
-//! are always inside. [`crate::open`] handles the files that it opens.
+//! always count as inside the store ([`threads::inside`]). [`crate::open`] handles the files that it opens.
 use crate::edge::{In, Out, export};
 use crate::{internal, threads};
 use std::ffi::{c_int, c_uint, c_void};
 
-/// Moves a new descriptor to a high number, if the calling thread is inside.
+/// Moves a new descriptor to a high number, if the calling thread is inside the store. Returns its number.
 pub(crate) fn keep_inside(fd: c_int) -> c_int {
     if threads::is_inside() { internal::keep(fd) } else { fd }
 }
@@ -49,7 +49,7 @@ struct Begin {
     argument: *mut c_void,
 }
 
-/// The start of a thread that this library makes: its calls are never intercepted.
+/// Start of a thread that the store makes: its calls always go to the C library.
 extern "C" fn begin(begin: *mut c_void) -> *mut c_void {
     threads::always_inside();
     // SAFETY: `pthread_create` below made it for this thread alone.

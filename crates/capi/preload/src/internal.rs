@@ -11,7 +11,9 @@ const WORDS: usize = DESCRIPTORS_MAX / 64;
 /// Highest number for descriptors of the store. It keeps the kernel's descriptor table small, which each fork copies.
 const HIGHEST: u64 = 4096;
 
+/// One bit for each descriptor of the store.
 static MEMBERS: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+/// Lowest number that descriptors of the store get.
 static BASE: AtomicI32 = AtomicI32::new(0);
 /// Upper bound (exclusive) of the numbers in use.
 static TOP: AtomicI32 = AtomicI32::new(0);
@@ -19,6 +21,7 @@ static TOP: AtomicI32 = AtomicI32::new(0);
 /// Free descriptors that the store needs to open a pool, also in a child.
 const FREE_MIN: c_int = 64;
 
+/// The word of [`MEMBERS`] and the bit in it for a descriptor; `None` for a number out of range.
 fn word_and_bit(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
     let number = usize::try_from(fd).ok()?;
     MEMBERS.get(number / 64).map(|word| (word, 1 << (number % 64)))
@@ -34,7 +37,8 @@ pub(crate) fn choose_base() {
     BASE.store((top - INTERNAL_MAX.min(top / 2)) as c_int, Ordering::Relaxed);
 }
 
-/// Moves a descriptor of the store to a high number. It stays where it is if none is free.
+/// Moves a descriptor of the store to a high number, and returns that. It stays where it is if none is free, and if
+/// `fd` is a negative result.
 pub(crate) fn keep(fd: c_int) -> c_int {
     let base = BASE.load(Ordering::Relaxed);
     let moved = match fd {
@@ -68,7 +72,8 @@ pub(crate) fn has_room(fd: c_int) -> bool {
     })
 }
 
-/// True if a descriptor of the store may stay open: neither the store nor the program will lack its number.
+/// True if descriptor `fd` of the store may stay open. It takes no number of the program then, and [`FREE_MIN`] numbers
+/// above it are left for the store.
 pub(crate) fn has_room_above(fd: c_int) -> bool {
     fd >= BASE.load(Ordering::Relaxed) && fd + FREE_MIN <= TOP.load(Ordering::Relaxed)
 }
@@ -86,7 +91,8 @@ pub(crate) fn has(fd: c_int) -> bool {
     word_and_bit(fd).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
 }
 
-/// Runs `work` on the ranges of numbers between descriptors of the store.
+/// Calls `work` with the first and last number of each range between `first` and `last` that has no descriptor of the
+/// store.
 pub(crate) fn between(
     first: u32,
     last: u32,

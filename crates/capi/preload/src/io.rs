@@ -63,11 +63,13 @@ fn write_vector_at(
     }
 }
 
+/// The same buffers, as data to write.
 fn shared<'a>(parts: &'a [&mut [u8]]) -> Vec<&'a [u8]> {
     parts.iter().map(|part| &**part).collect()
 }
 
-/// Checks the flags of `preadv2` and `pwritev2`: accepts those that demand nothing beyond what the store does anyway.
+/// Checks the flags of `preadv2` and `pwritev2`: accepts the ones that ask for nothing beyond what the store does
+/// anyway.
 fn check_flags(flags: c_int) -> Answer<()> {
     const KNOWN: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_NOWAIT;
     if flags & !KNOWN == 0 { Ok(()) } else { refuse(libc::EOPNOTSUPP) }

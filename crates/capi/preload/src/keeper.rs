@@ -42,7 +42,7 @@ pub(crate) fn start_for(files: Vec<LeftOpen>) {
     });
 }
 
-/// Whether the file has no name any more, so that only this process keeps it.
+/// True if the file has no name any more, so that only leases keep its data.
 fn is_removed(content: &Content) -> bool {
     match content {
         Content::File(file) => file.attr().is_ok_and(|attr| attr.nlink == 0),
@@ -50,7 +50,7 @@ fn is_removed(content: &Content) -> bool {
     }
 }
 
-/// Starts the process that keeps removed files until nobody uses them any more.
+/// Starts a keeper for these objects. Returns when the keeper has its leases, or has failed.
 fn start(oids: &[ObjectId]) -> Answer<()> {
     let listed: Vec<_> = oids.iter().map(|oid| format!("{:x}.{:x}", oid.hi, oid.lo)).collect();
     let objects = CString::new(format!("{VARIABLE}={}", listed.join(",")));
@@ -73,14 +73,15 @@ fn start(oids: &[ObjectId]) -> Answer<()> {
     raw::close(ready_write);
     if let Ok(child) = child {
         raw::wait(child);
-        // Returns when the keeper has its leases, or has ended.
+        // The read returns when the keeper has its leases, or has ended.
         let _ = raw::read(ready, &mut [0]);
     }
     raw::close(ready);
     child.map(drop)
 }
 
-/// Executes the keeper. Runs in a forked process, which may only make system calls.
+/// Turns this process into the keeper, with `ready_write` as its standard output. Returns if that fails. Runs in a
+/// forked process, which may only make system calls.
 fn become_keeper(ready_write: c_int, environment: &[*const c_char]) {
     let done = raw::new_session().and_then(|()| {
         raw::duplicate(ready_write, libc::STDOUT_FILENO, 0)?;
@@ -102,7 +103,7 @@ pub(crate) fn run_if_asked() {
     raw::exit();
 }
 
-/// Parses the object ids that the keeper gets.
+/// Parses the object ids of [`VARIABLE`]. Skips any that are malformed.
 fn objects(listed: &str) -> Vec<ObjectId> {
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
     let object = |text: &str| {
@@ -112,7 +113,8 @@ fn objects(listed: &str) -> Vec<ObjectId> {
     listed.split(',').filter_map(object).collect()
 }
 
-/// Keeps files open until no process uses them. First it reports that it has opened them.
+/// Opens these removed files and reports that it has leases on them. Then waits for each until no process uses it, and
+/// frees it.
 fn keep(fs: &Dfs, oids: &[ObjectId]) -> Answer<()> {
     let open = |oid: &ObjectId| fs.file_in_use(*oid)?.open(Open::READ);
     let files: Vec<File> = oids.iter().filter_map(|oid| open(oid).ok()).collect();

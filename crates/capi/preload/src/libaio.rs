@@ -52,7 +52,7 @@ const WRITE_VECTOR: u16 = 8;
 /// Number of the call `io_pgetevents`.
 const WAIT_WITH_SIGNALS: c_long = if cfg!(target_arch = "aarch64") { 292 } else { 333 };
 
-/// The byte that the request to the kernel tries to write.
+/// The byte that a stand-in tries to write.
 static FORBIDDEN: [u8; 1] = [0];
 
 /// The request has an event descriptor (Linux: `IOCB_FLAG_RESFD`).
@@ -69,9 +69,10 @@ struct Pending {
 
 /// All pending requests, by the address of the stand-in.
 static PENDING: Mutex<BTreeMap<usize, Arc<Pending>>> = Mutex::new(BTreeMap::new());
+/// Number of pending requests: programs without any need not lock the table.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs `work` on the table inside the store, so that no child inherits the lock.
+/// Runs `work` on the table of pending requests. Inside the store, so that a forked child never inherits the lock.
 fn with_pending<T>(work: impl FnOnce(&mut BTreeMap<usize, Arc<Pending>>) -> T) -> Option<T> {
     let done = threads::inside(|| {
         let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,20 +84,21 @@ fn with_pending<T>(work: impl FnOnce(&mut BTreeMap<usize, Arc<Pending>>) -> T) -
 }
 
 impl Request {
+    /// True for a read, write or sync of a file of the mount point.
     fn is_ours(&self) -> bool {
         let is_known =
             matches!(self.operation, READ | WRITE | SYNC | SYNC_DATA | READ_VECTOR | WRITE_VECTOR);
         is_known && descriptors::is_ours(self.fd)
     }
 
-    /// A write of one byte that the kernel refuses.
+    /// The stand-in for this request: a write of one byte that the kernel refuses, with the same event descriptor.
     fn stand_in(self) -> Self {
         let (how, buffer, length, offset) = (0, FORBIDDEN.as_ptr() as usize, FORBIDDEN.len(), 0);
         let flags = self.flags & WITH_EVENT_FD;
         Self { operation: WRITE, how, buffer, length, offset, flags, ..self }
     }
 
-    /// Performs the operation.
+    /// Performs the operation and returns its number of bytes.
     fn perform(&self) -> Answer<isize> {
         let file = descriptors::get(self.fd)?;
         let one = [libc::iovec { iov_base: self.buffer as *mut _, iov_len: self.length }];
@@ -124,6 +126,7 @@ pub(crate) fn submit(
 ) -> c_long {
     let is_ours = |request: &In<Request>| request.get().is_some_and(|request| request.is_ours());
     let mut done = 0;
+    // Each request of ours is a part by itself; others go to the kernel together, in their order.
     for part in list.chunk_by(|one, next| !is_ours(one) && !is_ours(next)) {
         let accepted = match part {
             [request] if is_ours(request) => submit_ours(context, *request),
@@ -140,8 +143,8 @@ pub(crate) fn submit(
     done
 }
 
-/// Submits a request on a file of the mount: first a stand-in to the kernel, which refuses it if the context is full.
-/// Only then does it perform the request.
+/// Submits a request on a file of the mount point: first a stand-in to the kernel, which refuses it if the context is
+/// full. Only then does it perform the request. Returns 1, or a negative errno.
 fn submit_ours(context: usize, request: In<Request>) -> c_long {
     let Some(wanted) = request.get() else { return -c_long::from(libc::EFAULT) };
     let stand_in = wanted.stand_in();
@@ -188,7 +191,8 @@ pub(crate) fn delivered(count: c_long, events: Out<Event>) {
     deliver(events.values(usize::try_from(count).unwrap_or(0)));
 }
 
-/// Handles a call of `syscall`, which `real` makes. Returns `None` for other system calls.
+/// Serves `syscall` with a call of this group, whose arguments are `a`; `None` for all other numbers. `real` makes
+/// system calls.
 pub(crate) fn by_number(
     number: c_long,
     a: [usize; 6],

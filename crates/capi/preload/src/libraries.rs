@@ -61,7 +61,8 @@ struct Call {
     function: *mut c_void,
 }
 
-/// Prepares a call of `dlopen`: for a library in the mount point, the path becomes that of its copy.
+/// Prepares a call of `dlopen`: for a library in the mount point, the path becomes that of its copy. `caller` is the
+/// return address of the call.
 extern "C" fn before(path: Text, flags: c_int, caller: *const c_void) -> Call {
     static NEXT: Next = Next::new();
     let path = prepare(path, flags, caller).unwrap_or(path);
@@ -71,7 +72,8 @@ extern "C" fn before(path: Text, flags: c_int, caller: *const c_void) -> Call {
     Call { path, function }
 }
 
-/// The path for the loader; `None` to use the program's path.
+/// Copies the library at `path` and the libraries that it needs, and returns the path of the copy for the loader.
+/// `None` to use the program's path.
 fn prepare(path: Text, flags: c_int, caller: *const c_void) -> Option<Text> {
     static COUNT: Counter = Counter::new();
     let wanted = path.bytes().filter(|path| !path.is_empty() && !threads::is_inside())?;
@@ -89,7 +91,8 @@ fn prepare(path: Text, flags: c_int, caller: *const c_void) -> Option<Text> {
     Some(Text::from_c_str(copy))
 }
 
-/// The absolute path of the library, if it is in the mount point.
+/// The absolute path of the library that `dlopen` names, if it is in the mount point. `caller` is an address in the
+/// calling library.
 fn in_mount(wanted: &[u8], caller: *const c_void) -> Option<Vec<u8>> {
     // The loader searches a name without a slash in directories.
     if !wanted.contains(&b'/') {
@@ -108,7 +111,8 @@ fn in_mount(wanted: &[u8], caller: *const c_void) -> Option<Vec<u8>> {
     }
 }
 
-/// The path that `dlopen` gets if the copy of a library failed: a path on the host, or a name that does not exist.
+/// The path that `dlopen` gets if copying the library failed: a path on the host, or that of an older copy that is
+/// loaded. `None` to use the program's path.
 fn copy_failed(path: &[u8], error: Fail) -> Option<Text> {
     match error {
         Fail::Outside(host) => keep(CString::new(host).ok()?).ok().map(Text::from_c_str),
@@ -135,7 +139,7 @@ fn removed(path: &[u8]) -> Option<Text> {
     is_loaded.ok()?.then(|| keep(copy).ok().map(Text::from_c_str))?
 }
 
-/// Keeps a path for the life of the process: the loader uses it while it runs the code of the library, which may load
+/// Keeps a path for the life of the process. The loader still uses it while it runs code of the library, which may load
 /// other libraries.
 fn keep(path: CString) -> Answer<&'static CStr> {
     static KEPT: Mutex<BTreeSet<&'static CStr>> = Mutex::new(BTreeSet::new());
@@ -161,7 +165,7 @@ pub(crate) mod c {
     }
 }
 
-/// Loads a library that another one needs, which the loader then finds by its name. It stays loaded.
+/// Loads a library that another one needs. The loader then finds it by its name, so it stays loaded.
 fn load(library: &CStr, flags: c_int) {
     let how = libc::RTLD_LAZY | libc::RTLD_NOW;
     c::dlopen(Text::from_c_str(library), flags & how);
@@ -174,14 +178,15 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// Looks up `dlerror` of the C library before there is any message: for programs, and for this library.
+/// Looks up `dlerror` of the C library, for the exported `dlerror` and for [`c::dlerror`]. A later lookup would delete
+/// a message of the loader.
 pub(crate) fn look_up() {
     // SAFETY: it returns nothing yet.
     unsafe { libc::dlerror() };
     c::dlerror();
 }
 
-/// Keeps the message of the loader while a function is looked up, which would delete it.
+/// Keeps the loader's message while `function` is looked up, because the lookup would delete it.
 pub(crate) fn keep_message(function: &CStr) {
     // Looking up `dlerror` would call itself without end.
     if function == c"dlerror" {
@@ -192,7 +197,7 @@ pub(crate) fn keep_message(function: &CStr) {
     }
 }
 
-/// The message of the loader. It is returned once.
+/// The message for `dlerror`: that of the loader, or else one that a lookup would have lost. Each is returned once.
 fn message(of_loader: Text) -> *const c_char {
     let kept = KEPT.try_with(RefCell::take).ok().flatten();
     match (of_loader.c_str(), kept) {
@@ -215,7 +220,7 @@ pub(crate) fn path_of_library_at<'a>(address: *const c_void) -> Option<&'a CStr>
     Text::at(info.dli_fname as usize).c_str().filter(|_| found != 0)
 }
 
-/// Replaces the path of a copy by the path in the mount point, which is its end.
+/// Replaces the path of a copy in a result of `dladdr` by the path in the mount point, which is its end.
 fn show(out: Out<libc::Dl_info>) {
     let Some(mut info) = out.get() else { return };
     let path = Text::at(info.dli_fname as usize).bytes().unwrap_or_default();

@@ -34,6 +34,7 @@ pub(crate) fn is_lock_file(path: &[u8]) -> bool {
 
 const FLAGS: c_int = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW;
 
+/// The path of the lock file of an object.
 fn name(oid: ObjectId) -> Answer<CString> {
     name_with(oid, b"")
 }
@@ -47,7 +48,7 @@ pub(crate) fn name_with(oid: ObjectId, suffix: &[u8]) -> Answer<CString> {
     c_string([folder, &b"/"[..], esker::lock_file(container, oid).as_bytes(), suffix].concat())
 }
 
-/// The lock file of an object, with a shared lock on its last byte.
+/// Opens the lock file of an object, and takes a shared lock on its last byte, which shows that it is in use.
 fn open_file(oid: ObjectId) -> Answer<c_int> {
     loop {
         let fd = lock_cache::take(oid).map_or_else(|| find_or_make(oid), Ok)?;
@@ -63,7 +64,7 @@ fn open_file(oid: ObjectId) -> Answer<c_int> {
     }
 }
 
-/// Opens the file that stands for the locks of an object, and creates it if it is missing.
+/// Opens the lock file of an object. If it is missing, tells the store and then creates it.
 fn find_or_make(oid: ObjectId) -> Answer<c_int> {
     let name = name(oid)?;
     raw::open(&name, FLAGS, 0).or_else(|_| {
@@ -79,6 +80,7 @@ fn find_or_make(oid: ObjectId) -> Answer<c_int> {
 /// Makes a new file in the directory for lock files.
 fn make(name: &CStr) -> Answer<c_int> {
     let mode = raw::status_of(&c_string(config::get().locks.clone())?)?.st_mode & FILE_MODE_MAX;
+    // The umask would take the permissions of other users away.
     let before = raw::set_umask(0);
     let fd = raw::open(name, FLAGS | libc::O_CREAT | libc::O_EXCL, mode);
     raw::set_umask(before);
@@ -95,21 +97,22 @@ pub(crate) fn open_made(name: &CStr) -> Answer<c_int> {
     raw::open(name, FLAGS, 0)
 }
 
-/// Tells the store that the lock file of an object will be created, or has been removed.
+/// Tells the store that the lock file of an object will be created (`made`), or has been removed.
 fn note(oid: ObjectId, made: bool) -> Answer<()> {
     Ok(mounted::get()?.note_lock_file(oid, made)?)
 }
 
+/// Sets or removes the lock on the last byte that marks a user of a lock file. `kind` is `F_RDLCK` or `F_WRLCK`.
 fn presence(fd: c_int, command: c_int, kind: c_int) -> Answer<c_int> {
     set(fd, PRESENCE, command, kind)
 }
 
-/// Sets a lock on one byte.
+/// Sets or removes a lock on one byte; `command` and `kind` are those of `fcntl`.
 pub(crate) fn set(fd: c_int, byte: i64, command: c_int, kind: c_int) -> Answer<c_int> {
     set_from(fd, (byte, 1), command, kind)
 }
 
-/// Sets a lock on a range of start and length; length 0 means to the end.
+/// Sets or removes a lock on a range of start and length in bytes; length 0 means to the end.
 fn set_from(fd: c_int, range: (i64, i64), command: c_int, kind: c_int) -> Answer<c_int> {
     let (l_type, l_whence) = (kind as i16, libc::SEEK_SET as i16);
     let mut lock = libc::flock { l_type, l_whence, l_start: range.0, l_len: range.1, l_pid: 0 };
@@ -119,13 +122,13 @@ fn set_from(fd: c_int, range: (i64, i64), command: c_int, kind: c_int) -> Answer
 /// State of a lock file after its last user in this process has closed it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LockFileState {
-    /// It does not exist: another process has removed it, or none was made.
+    /// No other process uses it: it does not exist, or only this process has it, in its cache.
     Nothing,
     /// Other processes have it open.
     InUse,
     /// It was removed.
     Removed,
-    /// It was removed, and the object has to be freed, too.
+    /// It was removed, and the object has to be freed, too: its name is gone.
     Unlinked,
 }
 
@@ -250,7 +253,7 @@ pub(crate) fn share_with_next() {
     share_if(|fd| raw::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags == 0));
 }
 
-/// Shares the locks of descriptors with a child that inherits them.
+/// Opens the lock file of each descriptor that a child or the next program inherits, so that it shares the locks.
 fn share_if(is_inherited: impl Fn(c_int) -> bool) {
     let _ = threads::inside(|| {
         for fd in descriptors::within(0, u32::MAX).filter(|fd| is_inherited(*fd)) {
@@ -258,6 +261,7 @@ fn share_if(is_inherited: impl Fn(c_int) -> bool) {
             if file.lock.load(Ordering::Acquire) >= 0 {
                 continue;
             }
+            // The store needs the remaining descriptors itself. The other files are not locked then.
             if !internal::has_room(fd) {
                 break;
             }
@@ -267,7 +271,7 @@ fn share_if(is_inherited: impl Fn(c_int) -> bool) {
     });
 }
 
-/// Opens the lock file of one open file, to share its locks.
+/// Opens the lock file of one open file, to share its locks. A file opened with `O_PATH` has none.
 pub(crate) fn share_one(fd: c_int, file: &OpenFile) -> Answer<()> {
     match file.identity().flags & libc::O_PATH {
         0 => descriptor(fd, file).map(drop),
@@ -275,7 +279,8 @@ pub(crate) fn share_one(fd: c_int, file: &OpenFile) -> Answer<()> {
     }
 }
 
-/// Assigns an inherited lock descriptor to its open file; closes it if that was not inherited.
+/// Assigns an inherited lock descriptor to its open file. If that was not inherited, closes `lock`, and removes the
+/// lock file `name` unless another process uses it.
 pub(crate) fn inherit(lock: c_int, name: &CStr) {
     // The offset of a lock descriptor is the inode of its anonymous file: see `mark`.
     let number = raw::seek(lock, 0, libc::SEEK_CUR).unwrap_or(-1);
@@ -294,7 +299,7 @@ pub(crate) fn inherit(lock: c_int, name: &CStr) {
     }
 }
 
-/// Releases the locks of an open file whose last descriptor is closed.
+/// Releases the locks of an open file whose last descriptor is closed. Returns the state of its lock file.
 pub(crate) fn closed(file: &OpenFile) -> LockFileState {
     let lock = file.lock.swap(-1, Ordering::AcqRel);
     if lock < 0 {
@@ -317,7 +322,7 @@ pub(crate) fn end() -> Vec<left_open::LeftOpen> {
     left
 }
 
-/// Files with a lock file that the next program may inherit.
+/// Open files with a lock file, which the next program may inherit.
 pub(crate) fn shared() -> Vec<left_open::LeftOpen> {
     let files = descriptors::within(0, u32::MAX).filter_map(|fd| descriptors::get(fd).ok());
     let shared = files.filter(|file| file.lock.load(Ordering::Acquire) >= 0);

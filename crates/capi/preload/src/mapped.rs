@@ -19,6 +19,7 @@ const NAME: &[u8] = b"/mapped";
 /// `None` without a directory for lock files, or without the right to change it.
 static TABLE: OnceLock<Option<&'static Table>> = OnceLock::new();
 
+/// The table, mapped at the first call; `None` as in [`TABLE`].
 fn table() -> Option<&'static Table> {
     *TABLE.get_or_init(|| open().ok())
 }

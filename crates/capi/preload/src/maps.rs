@@ -26,18 +26,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Unit of comparing and writing in bytes.
 const PAGE: usize = 4096;
 
+/// All shared mappings of files by this process.
 static REGIONS: Mutex<Vec<Region>> = Mutex::new(Vec::new());
+/// Number of regions: programs without any need not lock the list.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// A shared mapping of a file.
 struct Region {
     start: usize,
     length: usize,
+    /// The same memory, through the second mapping.
     view: View,
     file: Arc<OpenFile>,
     /// Offset in the file of its first byte.
     offset: u64,
-    /// The content of the file, while the memory is writable.
+    /// The bytes as they are in the object, while the program may write to the memory. Differences are its changes.
     copy: Option<Vec<u8>>,
     /// The file of the system that it maps.
     pages: Arc<Pages>,
@@ -54,12 +57,11 @@ impl Region {
 
     /// Writes the changes of the program, and of other processes that map the same memory, to the object.
     fn write_back(&mut self) -> Answer<()> {
-        // Otherwise an older state that one process has read could overwrite a newer one that another process has
-        // written.
+        // Not at the same time as another process, whose newer bytes could then be overwritten by older ones.
         self.pages.clone().alone(|| self.write_changes())
     }
 
-    /// Writes the pages of the mapping that the program has changed to the file.
+    /// Writes the pages to the object that differ from the copy: the program has changed them.
     fn write_changes(&mut self) -> Answer<()> {
         let Some(copy) = &mut self.copy else { return Ok(()) };
         let file = self.file.stored_file()?;
@@ -76,7 +78,7 @@ impl Region {
         Ok(())
     }
 
-    /// Returns the part of this mapping between the addresses `start` and `end`. None if they do not overlap it.
+    /// Returns the part of this mapping between the addresses `start` and `end`. `None` if they do not overlap it.
     fn part(&self, start: usize, end: usize) -> Option<Self> {
         let (start, end) = (start.max(self.start), end.min(self.end()));
         let skip = start.checked_sub(self.start)?;
@@ -97,6 +99,7 @@ fn has_any() -> bool {
     COUNT.load(Ordering::Relaxed) != 0
 }
 
+/// Writes the changes in all mappings that `wanted` selects back to their objects.
 fn write_back(wanted: impl Fn(&Region) -> bool) -> Answer<()> {
     regions().iter_mut().filter(|region| wanted(region)).try_for_each(Region::write_back)
 }
@@ -176,7 +179,7 @@ pub(crate) fn zero(
     change_content(oid, None, || Ok(work()?), |()| range)
 }
 
-/// The memory that any process maps in place of the object.
+/// The memory that any process maps in place of the object; `None` if no process maps it.
 fn mapped_pages(oid: ObjectId) -> Answer<Option<Arc<Pages>>> {
     if !mapped::is_mapped(oid) {
         return Ok(None);
@@ -232,6 +235,7 @@ impl MapRequest {
         self.flags & libc::MAP_TYPE == libc::MAP_SHARED_VALIDATE && self.flags & libc::MAP_SYNC != 0
     }
 
+    /// True if the program may change the file through the mapping.
     fn is_written(&self) -> bool {
         self.is_shared() && self.protection & libc::PROT_WRITE != 0
     }
@@ -251,7 +255,7 @@ impl MapRequest {
         real(self.address, self.length, self.protection, self.flags, self.fd, self.offset)
     }
 
-    /// The request for anonymous memory to fill in place of the file.
+    /// The request for private anonymous memory, which is writable so that it can be filled from the file.
     fn memory(self) -> Self {
         let flags = self.flags & !libc::MAP_TYPE | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -275,7 +279,7 @@ impl MapRequest {
     }
 }
 
-/// Maps a file of the mount: shared pages, or private memory with a copy.
+/// Maps a file of the mount point: shared pages, or private memory with a copy of the file. `real` maps memory.
 fn map(request: MapRequest, real: impl Fn(MapRequest) -> *mut c_void) -> Answer<*mut c_void> {
     let file = descriptors::get(request.fd)?;
     request.check(&file)?;
@@ -299,7 +303,8 @@ fn map_pages(
     finish(memory, request, |start| record(start, request, file, pages))
 }
 
-/// Runs `work` on a writable mapping, and then gives it the protection that the program requests.
+/// Runs `work` on the new writable mapping `memory`, and then gives it the protection that the program requests. Unmaps
+/// it if that fails.
 fn finish(
     memory: *mut c_void,
     request: MapRequest,
@@ -333,7 +338,7 @@ fn pages_of(oid: ObjectId) -> Answer<Arc<Pages>> {
     })
 }
 
-/// Reads the mapped range of the file into the new memory at `start`.
+/// Reads the requested range of the file into the new private memory at `start`.
 fn fill(start: usize, request: MapRequest, file: Arc<OpenFile>) -> Answer<()> {
     let (length, offset) = (request.length, request.offset as u64);
     // SAFETY: the memory is new, has this length, and nothing else uses it yet.
@@ -374,6 +379,7 @@ fn map_any(request: MapRequest, real: impl Fn(MapRequest) -> *mut c_void) -> *mu
     }
 }
 
+/// End of an address range. The kernel maps whole pages, so `length` is rounded up.
 fn end(start: usize, length: usize) -> usize {
     start.saturating_add(length.checked_next_multiple_of(PAGE).unwrap_or(length))
 }
@@ -392,7 +398,8 @@ fn unmapped(start: usize, length: usize) -> Answer<()> {
     Ok(())
 }
 
-/// Starts to track changes of shared memory that becomes writable.
+/// Makes copies of the shared mappings in a range that becomes writable, to find changes later. `EACCES` if a file is
+/// not open for reading and writing.
 fn made_writable(start: usize, length: usize) -> Answer<()> {
     let end = end(start, length);
     for region in regions().iter_mut().filter(|region| region.overlaps(start, end)) {
@@ -412,6 +419,7 @@ fn check_resize(start: usize, length: usize) -> Answer<()> {
     if grows { refuse(libc::ENOMEM) } else { Ok(()) }
 }
 
+/// Serves `msync`: writes the changes of the mappings in a range back.
 fn synced(start: usize, length: usize) -> Answer<()> {
     let end = end(start, length);
     write_back(|region| region.overlaps(start, end))
@@ -436,8 +444,8 @@ fn unmap(start: usize, length: usize, real: impl FnOnce() -> isize) -> isize {
     real()
 }
 
-/// Handles a call of `syscall`; `None` if it does not change memory. Libraries that replace our functions make such
-/// calls.
+/// Serves `syscall` with a call of this group, whose arguments are `a`; `None` for all other numbers. Libraries that
+/// replace our functions, such as `mmap`, make such calls. `real` makes system calls.
 pub(crate) fn by_number(
     number: c_long,
     a: [usize; 6],
@@ -504,7 +512,7 @@ export! {
     }
 }
 
-/// A second mapping. The last view unmaps it.
+/// A second mapping of shared memory. The last view of it unmaps it.
 struct SecondMapping {
     start: usize,
     length: usize,

@@ -87,16 +87,18 @@ fn mounts(table: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
     })
 }
 
+/// A number of a mount that is not in the table yet.
 fn free_number(table: &[u8]) -> u32 {
     mounts(table).map(|(number, _)| number).max().unwrap_or_default().saturating_add(1)
 }
 
+/// The number of the mount at `/`, which is the parent of ours.
 fn root_number(table: &[u8]) -> u32 {
     mounts(table).filter(|(_, dir)| *dir == b"/").last().map_or(1, |(number, _)| number)
 }
 
-/// Opens a copy of a table with the line of the mount point. `None` for calls of the store, for calls that may write,
-/// and if that fails: then the kernel answers.
+/// Opens a copy of the table at `path` with the line of the mount point. `None` for calls of the store, for calls that
+/// may write, and after an error: then the kernel answers.
 pub(crate) fn open(path: &[u8], form: Form, flags: c_int) -> Option<c_int> {
     if threads::is_inside() || flags & (libc::O_ACCMODE | libc::O_CREAT) != libc::O_RDONLY {
         return None;

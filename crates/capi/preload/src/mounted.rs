@@ -28,10 +28,11 @@ pub(crate) fn if_open() -> Option<Arc<Dfs>> {
     MOUNTED.load_full()
 }
 
-/// True if paths below the mount point may be files of the store itself, which then sees the system's directories
-/// there. Called for such a path while inside: before the file system is open, it is a path of the pool.
+/// True if the mount point covers files that the store itself opens: the pool, the run directory or lock files. The
+/// store then sees the directories of the system there. Called inside the store, for a path below the mount point.
 pub(crate) fn is_above_store() -> bool {
     static FOUND: AtomicBool = AtomicBool::new(false);
+    // A path that is opened before the file system is ready is one of the pool.
     if MOUNTED.load().is_none() {
         FOUND.store(true, Ordering::Relaxed);
     }

@@ -15,7 +15,7 @@ use std::ffi::{CString, c_int, c_uint, c_void};
 const HERE: c_int = libc::AT_FDCWD;
 const PIPE: u32 = libc::S_IFIFO;
 
-/// Serves `mkdirat`.
+/// Serves `mkdirat`. Paths that end in `.` or `..`, and the mount point, exist already.
 fn make_directory(path: &MountPath<'_>, mode: u32) -> Answer<c_int> {
     let last = path.last()?;
     if last.is_special() {
@@ -58,7 +58,7 @@ fn remove_directory(path: &MountPath<'_>) -> Answer<c_int> {
     }
 }
 
-/// Removes a file or an empty directory.
+/// Serves `remove`: removes a file or an empty directory.
 fn remove_any(path: &MountPath<'_>) -> Answer<c_int> {
     match unlink_file(path) {
         Err(Fail::Errno(libc::EISDIR)) => remove_directory(path),
@@ -92,7 +92,7 @@ fn is_invalid_target(target: Text) -> bool {
     target.bytes().is_none_or(|target| target.is_empty() || target.len() >= PATH_MAX)
 }
 
-/// Checks that the name is free, and has no trailing slash.
+/// Fails with `EEXIST` unless the name is free, and with `ENOENT` for a free name with a trailing slash.
 fn check_free(last: &Last) -> Answer<()> {
     match last.is_special() || last.find()?.is_some() {
         true => refuse(libc::EEXIST),
@@ -130,7 +130,7 @@ fn read_link_at(
     }
 }
 
-/// Renames an entry, with the flags of `renameat2`.
+/// Serves `renameat2`: renames an entry, as `flags` tell.
 fn move_entry(from: &Last, to: &Last, flags: c_uint) -> Answer<c_int> {
     let mode = match flags {
         0 => RenameMode::Replace,
@@ -166,7 +166,7 @@ fn check_slashes(from: &Last, to: &Last, mode: RenameMode) -> Answer<()> {
     if must_be_directory && !is_directory(&source) { refuse(libc::ENOTDIR) } else { Ok(()) }
 }
 
-/// Target of one of two paths: in the mount point, or outside.
+/// One of the two paths of a call, without its last component resolved: in the mount point, or outside.
 enum End {
     Ours(Last),
     Theirs(c_int, CString),
@@ -200,8 +200,9 @@ impl End {
     }
 }
 
-/// Answers a call on two paths. If only one leads into the mount point, it fails as between two file systems (`EXDEV`).
-/// If both paths are wrong, it returns the error of the first one.
+/// Answers a call on two paths, each relative to the descriptor of a directory: `ours` if both lead into the mount
+/// point, else `theirs`. If only one does, the call fails as between two file systems (`EXDEV`). If both paths are
+/// wrong, it returns the error of the first one.
 fn both(
     (dir, path): (c_int, Text),
     (new_dir, new_path): (c_int, Text),
@@ -237,7 +238,8 @@ fn refuse_link(from: &Last, to: &Last) -> Answer<c_int> {
     refuse(libc::EPERM)
 }
 
-/// Makes an empty regular file. Devices, sockets and pipes are not supported.
+/// Serves `mknod`: makes an empty regular file. Devices, sockets and pipes fail with `EPERM`, as on file systems that
+/// do not support them.
 fn make_node(path: &MountPath<'_>, mode: u32) -> Answer<c_int> {
     let kind = mode & libc::S_IFMT;
     match kind {
@@ -363,7 +365,8 @@ export! {
     }
 }
 
-/// Refuses a file handle, which would have to identify the file without its path.
+/// Serves `name_to_handle_at`: refuses a handle, which would have to identify the file without its path. Errors of the
+/// path come first.
 fn refuse_handle(path: &MountPath<'_>, flags: c_int) -> Answer<c_int> {
     let links = if flags & libc::AT_SYMLINK_FOLLOW != 0 { Follow::All } else { Follow::AllButLast };
     path.node(links)?;
@@ -372,6 +375,7 @@ fn refuse_handle(path: &MountPath<'_>, flags: c_int) -> Answer<c_int> {
 
 export! {
     fn inotify_add_watch(fd: c_int, path: Text, mask: u32) -> c_int | next {
+        // Fails as if too many watches were in use, because changes of files are not reported here.
         at(HERE, path, |_| refuse(libc::ENOSPC), |_, path| next(fd, path, mask))
     }
 
@@ -394,6 +398,7 @@ export! {
     }
 
     fn chroot(path: Text) -> c_int | next {
+        // The kernel cannot make a directory of the mount point the root.
         at(HERE, path, |_| refuse(libc::EPERM), |_, path| next(path))
     }
 }

@@ -13,8 +13,8 @@ use std::path::Path;
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 const LIBRARY_PATH: &[u8] = b"LD_LIBRARY_PATH=";
 
-/// Copies the libraries in the mount point that a program needs, and adds them to its environment, which has
-/// `LD_PRELOAD`. `file` is the program in a form that can be read, `path` its path as programs know it.
+/// Copies the libraries in the mount point that a program needs, and appends the copies to `LD_PRELOAD` in its
+/// environment. `file` is the program in a form that can be read, `path` its path as programs know it.
 pub(crate) fn add(file: &Path, path: &[u8], environment: &mut [CString]) {
     let library_path = value(environment, LIBRARY_PATH).unwrap_or_default().to_vec();
     let mut plan = Plan::for_program(library_path);
@@ -36,6 +36,7 @@ fn entry(copy: &CStr) -> Option<Vec<u8>> {
     (!path.iter().any(separates)).then(|| [&b":"[..], path].concat())
 }
 
+/// The value of a variable, whose `name` ends with `=`.
 fn value<'a>(environment: &'a [CString], name: &[u8]) -> Option<&'a [u8]> {
     environment.iter().find_map(|text| text.to_bytes().strip_prefix(name))
 }

@@ -92,14 +92,15 @@ unsafe extern "C" {
     fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
 }
 
+/// Stands for a function that no library has.
 extern "C" fn fail_with_enosys() -> c_long {
     crate::threads::set_errno(libc::ENOSYS);
     c_long::from(-1 as c_int)
 }
 
-/// The replacement for a function that the C library does not export. Before version 2.33, glibc compiled `stat`,
-/// `mknod` and similar functions into each program as calls of `__xstat` and `__xmknod`. This library exports both
-/// forms on any version, so the newer ones may have no next function.
+/// The replacement for a function that the C library does not export; `None` if there is none. Before version 2.33,
+/// glibc compiled `stat`, `mknod` and similar functions into each program as calls of `__xstat` and `__xmknod`. This
+/// library exports both forms on any version, so the newer ones may have no next function.
 fn stand_in(name: &CStr) -> Option<*mut c_void> {
     Some(match name.to_bytes() {
         b"stat" | b"stat64" => stat as *mut c_void,

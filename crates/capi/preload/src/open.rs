@@ -21,7 +21,7 @@ pub(crate) fn open_path(path: &MountPath<'_>, flags: c_int, mode: u32) -> Answer
     descriptors::allocate(file, flags & libc::O_CLOEXEC != 0)
 }
 
-/// Finds the file to open, or creates it with `O_CREAT`.
+/// Finds the file to open, or creates it with `O_CREAT`. `links` counts the symbolic links that led to `path`.
 fn find(path: &MountPath<'_>, flags: c_int, mode: u32, links: usize) -> Answer<Node> {
     if flags & UNNAMED != 0 {
         return refuse(libc::EOPNOTSUPP);
@@ -55,7 +55,8 @@ fn follow(flags: c_int) -> Follow {
     if flags & libc::O_NOFOLLOW != 0 { Follow::AllButLast } else { Follow::All }
 }
 
-/// Attributes of a new entry in `dir`: with the umask applied, and the group of a set-group-id directory.
+/// Attributes of a new entry in `dir`: `mode` with the umask applied, and the group of a set-group-id directory. With
+/// `exclusive`, creating it fails if the name exists.
 pub(crate) fn new_entry(dir: &Node, mode: u32, exclusive: bool) -> Create {
     let inode = dir.inode();
     let owner = (inode.mode & libc::S_ISGID != 0).then(|| (crate::raw::user().0, inode.gid));
@@ -74,7 +75,7 @@ fn check(node: &Node, flags: c_int) -> Answer<()> {
     }
 }
 
-/// Answers an open call. Descriptors that the store itself opens get high numbers.
+/// Answers an open call; `theirs` calls the C library. Descriptors that the store itself opens get high numbers.
 fn answer(
     dir: c_int,
     path: Text,
@@ -94,6 +95,7 @@ fn answer(
     at(dir, path, |path| open_path(&path, flags, mode), theirs)
 }
 
+/// The flags of `creat`.
 const CREATING: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 
 /// Defines functions of one form under several names. They also handle calls inside the store.
@@ -142,7 +144,7 @@ pub(crate) fn descriptor(path: Text) -> Option<c_int> {
     parse(path).filter(|fd| descriptors::is_ours(*fd))
 }
 
-/// The descriptor that a path such as `/dev/fd/3` names.
+/// The descriptor that a path such as `/dev/fd/3` of this process names; `None` for all other paths.
 fn parse(path: &[u8]) -> Option<c_int> {
     match path {
         b"/dev/stdin" => return Some(libc::STDIN_FILENO),

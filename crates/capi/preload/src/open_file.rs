@@ -70,7 +70,7 @@ impl OpenFile {
         Self::with(identity, Position::inherited(), None)
     }
 
-    /// An open file with the given content.
+    /// An open file with this content; `None` opens it at the first use.
     fn with(identity: Identity, position: Position, content: Option<Content>) -> Self {
         Self {
             identity,
@@ -89,7 +89,8 @@ impl OpenFile {
         self.identity.oid
     }
 
-    /// Releases its locks, and drops its content unless other processes have it open. A removed file is then freed.
+    /// Releases the locks of the file, and drops its content unless other processes have it open. A removed file is
+    /// then freed. Returns the state of its lock file.
     pub(crate) fn release(&self) -> locks::LockFileState {
         let left = locks::closed(self);
         if left != locks::LockFileState::InUse {
@@ -102,8 +103,8 @@ impl OpenFile {
         left
     }
 
-    /// Drops the content. If this process is a forked child that has not used the file, the content is leaked, not
-    /// closed: closing it would store pending times, which the parent does.
+    /// Drops the content. A forked child that has not used the file leaks the content: closing it would store pending
+    /// times, which the parent does.
     fn drop_content(&self) {
         if self.leased().is_none() {
             std::mem::forget(self.content.load_full());
@@ -278,7 +279,7 @@ impl OpenFile {
         }
     }
 
-    /// Appends data, and moves the position to its end.
+    /// Appends data, and moves the position to its end. Returns the number of bytes written.
     fn append(&self, file: &File, fd: c_int, parts: &[&[u8]], length: usize) -> Answer<isize> {
         if length == 0 {
             return Ok(0);
@@ -288,7 +289,8 @@ impl OpenFile {
         Ok(length as isize)
     }
 
-    /// Writes data, also to the pages of programs that have mapped the file.
+    /// Writes data at an offset, also to the pages of programs that have mapped the file. Returns the number of bytes
+    /// written.
     fn put(&self, file: &File, offset: u64, parts: &[&[u8]]) -> Answer<usize> {
         let range = |length: &usize| offset..offset + *length as u64;
         maps::change_content(
@@ -299,7 +301,8 @@ impl OpenFile {
         )
     }
 
-    /// Advances the position, runs `work` at the old one, and moves back by what was not done.
+    /// Advances the position by `length`, runs `work` at the old one, and moves back by the bytes that `work` did not
+    /// transfer. Advancing first keeps other processes from transferring the same bytes.
     fn advance_by(
         &self,
         fd: c_int,
@@ -316,7 +319,7 @@ impl OpenFile {
         result.map(|done| done as isize)
     }
 
-    /// Writes at an offset; with `O_APPEND` at the end, as Linux does.
+    /// Writes at an offset; with `O_APPEND` at the end, as Linux does. Returns the number of bytes written.
     pub(crate) fn write_at(&self, fd: c_int, parts: &[&[u8]], offset: i64) -> Answer<isize> {
         let offset = self.start(libc::O_RDONLY, offset, parts.iter().map(|part| part.len()))?;
         let file = self.for_writing()?;
@@ -335,6 +338,7 @@ impl OpenFile {
     }
 
     /// Checks the offset of a call, and that the file is not open in the mode `other`, which does not allow the call.
+    /// `lengths` are those of the buffers.
     ///
     /// # Errors
     /// `EINVAL` if the offset is negative, or the offset of the last byte overflows, as in Linux; `EBADF` for the mode.

@@ -43,6 +43,8 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
+    /// Takes over the descriptor `fd` of the memory `name`. `counted` is the object if [`mapped::add`] was called for
+    /// it.
     fn new(fd: c_int, name: CString, counted: Option<ObjectId>) -> Self {
         let (fd, for_child) = (AtomicI32::new(internal::keep(fd)), AtomicI32::new(-1));
         let generation = AtomicU64::new(threads::generation());
@@ -62,7 +64,8 @@ impl Pages {
         Self::open_counted(oid, name).inspect_err(|_| mapped::remove(oid))
     }
 
-    /// Opens the shared pages of a file, and counts this process among those that have them.
+    /// Opens the file of the memory after [`mapped::add`] has counted this process. Tries again if the last user has
+    /// removed the file just before this process became a user.
     fn open_counted(oid: ObjectId, name: CString) -> Answer<Self> {
         loop {
             let fd = locks::open_or_make(&name).or_else(|_| refuse(libc::ENODEV))?;
@@ -104,7 +107,8 @@ impl Pages {
         }
     }
 
-    /// True if no other process has it open. No process can then open it before the lock is changed.
+    /// True if no other process uses it. The lock that this takes keeps others from becoming users until the lock is
+    /// changed.
     fn is_alone(&self) -> bool {
         locks::set(self.descriptor(), locks::PRESENCE, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok()
     }
@@ -133,7 +137,8 @@ impl Pages {
         })
     }
 
-    /// Copies a range of the object, also if `file` is not open for reading.
+    /// Copies a range of the object into the memory, also if `file` is not open for reading. Returns as [`Pages::copy`]
+    /// does.
     fn copy_any(&self, file: &File, start: u64, end: u64) -> Answer<u64> {
         if file.mode().read {
             return self.copy(file, start, end);
@@ -142,7 +147,7 @@ impl Pages {
         self.copy(&readable, start, end)
     }
 
-    /// Copies a range of the object. Returns the end of the range or of the object, whichever is first.
+    /// Copies a range of the object into the memory. Returns the end of the range or of the object, whichever is first.
     fn copy(&self, file: &File, start: u64, end: u64) -> Answer<u64> {
         let mut room = vec![0; CHUNK.min((end - start) as usize)];
         let mut at = start;
@@ -175,7 +180,8 @@ impl Pages {
         }
     }
 
-    /// Runs `work` while no other thread or process fills the memory, writes it to the object, or writes to both.
+    /// Runs `work` while no other thread or process changes the memory or the object: by filling the memory, writing it
+    /// back, or writing to both.
     pub(crate) fn alone<T>(&self, work: impl FnOnce() -> Answer<T>) -> Answer<T> {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         while let Err(error) =

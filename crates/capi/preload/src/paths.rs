@@ -23,8 +23,8 @@ pub(crate) fn is_ours(dir: c_int, path: &[u8]) -> bool {
     }
 }
 
-/// True if a relative path begins with `..`, or with a name of the mount point's path. A program that opens each
-/// directory from the root on uses such names.
+/// True if a relative path may lead into the mount point: it begins with `..`, or with a name of the mount point's
+/// path. Programs that walk down from the root, one directory at a time, use such names.
 fn may_lead_in(path: &[u8]) -> bool {
     let is_name = |part: &&[u8]| !matches!(*part, b"" | b".");
     let first = path.split(|byte| *byte == b'/').find(is_name).unwrap_or_default();
@@ -34,7 +34,7 @@ fn may_lead_in(path: &[u8]) -> bool {
     config::get().mount.split(|byte| *byte == b'/').any(|name| name == first && !name.is_empty())
 }
 
-/// The absolute form of a path relative to a directory above the mount point, if it leads there.
+/// The absolute form of a path relative to `dir`, a directory outside the mount point, if the path leads into it.
 #[cold]
 fn from_above(dir: c_int, path: &[u8]) -> Option<Vec<u8>> {
     let link = match dir {
@@ -50,7 +50,7 @@ fn from_above(dir: c_int, path: &[u8]) -> Option<Vec<u8>> {
     inside(&whole).is_some().then_some(whole)
 }
 
-/// Returns the part of a path after the mount point, without resolving anything. None if the path does not begin with
+/// Returns the part of a path after the mount point, without resolving anything. `None` if the path does not begin with
 /// the mount point.
 pub(crate) fn below_mount(path: &[u8]) -> Option<&[u8]> {
     let mount = &*config::get().mount;
@@ -165,7 +165,7 @@ impl<'a> MountPath<'a> {
         Self { fs, base, path: Cow::Owned(path), climbed: false }.without_detours()
     }
 
-    /// The path with its `..` resolved. The parent of the root is outside.
+    /// The same path with each `..` resolved. A path that leaves the mount point continues outside.
     fn without_detours(mut self) -> Answer<Self> {
         for _ in 0..PATH_MAX {
             let Some((before, after)) = split_at_parent(&self.path) else { return Ok(self) };
@@ -194,7 +194,8 @@ impl<'a> MountPath<'a> {
         }
     }
 
-    /// Continues above the mount point, from where the path may lead back in.
+    /// Continues above the mount point with `rest`, from where the path may lead back in. [`Fail::Outside`] if it does
+    /// not.
     fn out(mut self, rest: &[u8]) -> Answer<Self> {
         let mount = &*config::get().mount;
         let above =
@@ -245,7 +246,8 @@ impl<'a> MountPath<'a> {
         }
     }
 
-    /// Creates a file of this name, if that takes a single message (see `dfs::Dfs::create_by_known_path`).
+    /// Creates a file of this name, if that takes a single message (see `dfs::Dfs::create_by_known_path`). `None` if
+    /// not: then the caller resolves the path first. `new` returns the attributes of an entry in a directory.
     ///
     /// # Errors
     /// The errors of [`Node::create`].
@@ -259,7 +261,8 @@ impl<'a> MountPath<'a> {
         }
     }
 
-    /// Removes the file of this name, if that takes a single message (see `dfs::Dfs::unlink_by_known_path`).
+    /// Removes the file of this name, if that takes a single message (see `dfs::Dfs::unlink_by_known_path`). False if
+    /// not: then the caller resolves the path first.
     ///
     /// # Errors
     /// The errors of [`Node::unlink`].
@@ -290,7 +293,8 @@ impl<'a> MountPath<'a> {
         self.path.ends_with(b"/")
     }
 
-    /// The target of a symbolic link at its end, for creating the target.
+    /// The path to which a symbolic link at the end of this path leads, for creating its target. `links` is the number
+    /// of links followed so far.
     pub(crate) fn behind(&self, link: &Node, links: usize) -> Answer<MountPath<'static>> {
         if links >= LINKS_MAX {
             return refuse(libc::ELOOP);
@@ -318,13 +322,13 @@ pub(crate) fn find_and<T>(
     dfs::find_any_and(find, Node::oid, work, Fail::is_missing)
 }
 
-/// A path of the host as one of the file system.
+/// The path from the root of the file system, for an absolute path in the mount point.
 fn absolute(path: &[u8]) -> &[u8] {
     let rest = below_mount(path).or_else(|| inside(path));
     rest.filter(|rest| !rest.is_empty()).unwrap_or(b"/")
 }
 
-/// The parts before and after the first `..` of a path and its slashes.
+/// The parts of a path before and after its first `..`, without the slashes behind it. `None` if it has no `..`.
 fn split_at_parent(path: &[u8]) -> Option<(&[u8], &[u8])> {
     if !path.windows(2).any(|two| two == b"..") {
         return None;

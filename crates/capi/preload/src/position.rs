@@ -73,7 +73,7 @@ impl Position {
         }
     }
 
-    /// Changes these flags (`F_SETFL`).
+    /// Changes the flags that `F_SETFL` can change; ignores all others.
     pub(crate) fn set_flags(&self, fd: c_int, flags: c_int) -> Answer<()> {
         let flags = flags & CHANGEABLE;
         match self.is_shared() {
@@ -85,7 +85,7 @@ impl Position {
         }
     }
 
-    /// Moves offset and flags to the kernel, to the anonymous file of `fd`.
+    /// Hands offset and flags over to the kernel, to the anonymous file behind `fd`. From now on, `is_shared` is true.
     pub(crate) fn share(&self, fd: c_int) -> Answer<()> {
         raw::seek(fd, self.offset.load(Ordering::Relaxed), libc::SEEK_SET)?;
         raw::control(fd, libc::F_SETFL, self.flags.load(Ordering::Relaxed) as usize)?;

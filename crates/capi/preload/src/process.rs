@@ -44,7 +44,7 @@ extern "C" fn start() {
     }
 }
 
-/// Exit handler. Flushes the streams of the C library first, which itself would flush them later.
+/// Exit handler. Flushes the streams of the C library first, which would flush them only after this handler.
 extern "C" fn end() {
     if descriptors::any() {
         // SAFETY: flushes all output streams.
@@ -66,7 +66,8 @@ fn release_locks() {
     }
 }
 
-/// Starts a keeper for removed files that other processes have open and that exist only because of leases.
+/// Starts a keeper for removed files that other processes have open and that exist only because of leases. `open`
+/// returns the files that this process still has open.
 fn start_keeper_for(open: impl FnOnce() -> Vec<left_open::LeftOpen>) {
     let files = threads::inside(|| {
         let open = open();

@@ -37,7 +37,7 @@ pub(crate) unsafe fn call(number: c_long, with: [usize; 6]) -> isize {
     result
 }
 
-/// Result of a system call, or its error.
+/// Converts the result of a system call: values from -4095 to -1 are an errno.
 fn checked(result: isize) -> Answer<isize> {
     match result {
         -4095..=-1 => Err(Fail::Errno(-result as c_int)),
@@ -71,7 +71,7 @@ pub(crate) fn lock_whole(fd: c_int, operation: c_int) -> Answer<c_int> {
     numbers(libc::SYS_flock, fd as usize, operation as usize, 0).map(|value| value as c_int)
 }
 
-/// Sends a signal with a value to this process, as `sigqueue` does, with another cause.
+/// Sends a signal with a value to this process, as `sigqueue` does, but with `cause` as its `si_code`.
 ///
 /// # Errors
 /// `EINVAL` for a number that is not a signal's, `EAGAIN` if too many signals are queued.
@@ -132,7 +132,7 @@ pub(crate) fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> Answer<
         .map(|value| value as c_int)
 }
 
-/// Runs `work` while the process may open two descriptors beyond its limit.
+/// Runs `work` while the limit of open descriptors is two higher.
 ///
 /// # Errors
 /// `EMFILE` if the limit cannot be raised; errors of `work`.
@@ -152,7 +152,7 @@ pub(crate) fn beyond_limit<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
     result
 }
 
-/// Blocks all signals of the calling thread. Returns those that were blocked before.
+/// Blocks all signals of the calling thread. Returns the mask before, for [`set_blocked_signals`].
 pub(crate) fn block_signals() -> u64 {
     change_blocked(u64::MAX)
 }
@@ -244,7 +244,8 @@ pub(crate) fn read(fd: c_int, room: &mut [u8]) -> Answer<usize> {
     checked(unsafe { call(libc::SYS_read, with) }).map(|count| count as usize)
 }
 
-/// Forks a child that may only make system calls. Returns 0 in it. Its end sends no signal; [`wait`] collects it.
+/// Forks a child that may only make system calls. Returns 0 in the child, and its id in the parent. No signal reports
+/// its end, so a handler of the program does not see it; [`wait`] collects it.
 pub(crate) fn fork() -> Answer<c_int> {
     // SAFETY: no memory is shared, and the child continues on a copy of the stack. Callers let it use no locks.
     checked(unsafe { call(libc::SYS_clone, [0; 6]) }).map(|pid| pid as c_int)
@@ -320,7 +321,7 @@ pub(crate) fn resize(fd: c_int, length: i64) -> Answer<()> {
     numbers(libc::SYS_ftruncate, fd as usize, length as usize, 0).map(drop)
 }
 
-/// Entries of a directory as the kernel writes them.
+/// Writes the next entries of a directory to `room` in the kernel's form. Returns their bytes; 0 at the end.
 pub(crate) fn entries(fd: c_int, room: &mut [u8]) -> Answer<usize> {
     let with = [fd as usize, room.as_mut_ptr() as usize, room.len(), 0, 0, 0];
     // SAFETY: the buffer has this length.

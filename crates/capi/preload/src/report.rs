@@ -29,6 +29,7 @@ static FIRST: AtomicPtr<Counter> = AtomicPtr::new(null_mut());
 static NOTES: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
+    /// Counter and name of the function that the thread called last, until it is counted.
     static CURRENT: Cell<Option<(&'static Counter, &'static CStr)>> = const { Cell::new(None) };
 }
 
@@ -44,7 +45,7 @@ impl Counter {
         name.and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
     }
 
-    /// Counts a call, and links the counter into the list at its first use.
+    /// Counts a call of the function `name`, and links the counter into the list at its first use.
     fn add(&'static self, name: &'static CStr) {
         self.count.fetch_add(1, Ordering::Relaxed);
         if !self.linked.swap(true, Ordering::Relaxed) {
@@ -83,7 +84,8 @@ pub(crate) fn served() {
     }
 }
 
-/// Adds a note to the report, and writes it to standard error if this process has not done so. Called inside only.
+/// Adds a note to the report, and writes it to standard error if this process has not done so. Called inside the store
+/// only.
 #[cold]
 pub(crate) fn warn_once(text: &'static str) {
     static WARNED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
@@ -95,7 +97,7 @@ pub(crate) fn warn_once(text: &'static str) {
     }
 }
 
-/// Adds a note to the report. Called inside only, because it allocates memory.
+/// Adds a note to the report. Called inside the store only, because it allocates memory.
 #[cold]
 pub(crate) fn note(text: &str) {
     if !ENABLED.load(Ordering::Relaxed) {
@@ -111,7 +113,7 @@ pub(crate) fn note(text: &str) {
     }
 }
 
-/// Reports the message of a failure whose errno does not explain it.
+/// Adds the message of an error to the report, because its errno does not explain it.
 #[cold]
 pub(crate) fn report_error(error: &Error) {
     note(&format!("failed: {error}"));

@@ -19,7 +19,7 @@ struct Folder {
     has_copies: bool,
 }
 
-/// A library that was found in the mount point.
+/// A library that was found in the mount point, by its path there.
 struct Found {
     path: Vec<u8>,
     /// True if the loader finds its copy by itself.
@@ -29,6 +29,7 @@ struct Found {
 /// Preparations before the loader can load a library.
 #[derive(Default)]
 pub(crate) struct Plan {
+    /// Paths of the libraries that were added, so that each is handled once.
     seen: HashSet<Vec<u8>>,
     /// Copies of libraries to load first, because the loader would not find them.
     pub(crate) first: Vec<CString>,
@@ -55,6 +56,7 @@ impl Plan {
         }
     }
 
+    /// The `LD_LIBRARY_PATH` that applies to the search.
     fn library_path(&self) -> &[u8] {
         self.of_program.as_deref().unwrap_or(&config::get().library_path)
     }
@@ -83,8 +85,8 @@ impl Plan {
         Ok(copy)
     }
 
-    /// Adds the libraries that a program or library needs, if they are found in the mount point. `handed_on` are the
-    /// search directories that they inherit.
+    /// Adds the libraries that a program or library needs, if they are found in the mount point. `folders` are
+    /// searched; `handed_on` are the search directories that the found libraries inherit.
     fn add_all_needed(&mut self, dynamic: &Dynamic, folders: &[Folder], handed_on: &[Folder]) {
         for name in dynamic.needed.iter().filter(|name| !name.contains(&b'/')) {
             if let Some(found) = find(name, folders) {
@@ -93,7 +95,8 @@ impl Plan {
         }
     }
 
-    /// Adds a library that was found to those to load first, with the ones that it needs.
+    /// Adds the library `name` that was found, with the ones that it needs. If the loader would not find its copy, the
+    /// copy is loaded first.
     fn add_found(&mut self, name: &[u8], found: &Found, above: &[Folder]) {
         let Ok(copy) = self.add_needed_by(&found.path, above) else { return };
         if !found.has_copies && (self.of_program.is_some() || !next::is_loaded(name)) {
@@ -116,13 +119,15 @@ pub(crate) fn by_name(name: &[u8], caller: Option<&[u8]>) -> Option<Vec<u8>> {
     find(name, &folders).map(|found| found.path)
 }
 
-/// The directories in which the loader searches for the libraries that the library at `path` needs.
+/// The directories in which the loader searches for the libraries that the library at `path` needs. `handed_on` are its
+/// own `DT_RPATH` and the inherited ones, which a `DT_RUNPATH` disables.
 fn order(dynamic: &Dynamic, path: &[u8], handed_on: &[Folder], library_path: &[u8]) -> Vec<Folder> {
     let before = if dynamic.runpath.is_some() { &[] } else { handed_on };
     let after = dynamic.runpath.as_deref().map(|list| expand(list, path)).unwrap_or_default();
     [before, &expand(library_path, b""), &after].concat()
 }
 
+/// The directories of a library's `DT_RPATH`, which a `DT_RUNPATH` disables.
 fn own_rpath(dynamic: &Dynamic, path: &[u8]) -> Vec<Folder> {
     let list = dynamic.rpath.as_deref().filter(|_| dynamic.runpath.is_none());
     list.map(|list| expand(list, path)).unwrap_or_default()

@@ -19,8 +19,8 @@ pub(crate) fn on<T: Returned>(
     if internal::has(fd) { fail(libc::EBADF) } else { theirs() }
 }
 
-/// Answers a call on a path below the descriptor `dir`: `ours` if it is in the mount point, else `theirs`, with another
-/// path if a symbolic link or `..` leads out.
+/// Answers a call on a path below the descriptor `dir`: `ours` if it is in the mount point, else `theirs`. If a
+/// symbolic link or `..` leads out, `theirs` gets the path on the host.
 #[inline]
 pub(crate) fn at<T: Returned>(
     dir: c_int,
@@ -36,7 +36,7 @@ pub(crate) fn at<T: Returned>(
     }
 }
 
-/// Returns an answer to C. If the path leads out of the mount point, calls `theirs` with it instead.
+/// Returns an answer to C. If the path leads out of the mount point, calls `theirs` with the path on the host instead.
 pub(crate) fn return_or_forward<T: Returned>(
     answer: Answer<T>,
     theirs: impl FnOnce(c_int, Text) -> T,
@@ -79,7 +79,8 @@ pub(crate) fn refuse_interrupting_call<T: Returned>() -> T {
     fail(INTERRUPTS)
 }
 
-/// Runs a call that the store answers.
+/// Runs a call that the store answers, and counts it. Fails with `EDEADLK` if the thread is inside the store already:
+/// then a signal handler makes the call.
 pub(crate) fn serve<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
     if threads::is_inside() {
         return refuse(INTERRUPTS);

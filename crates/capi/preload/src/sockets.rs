@@ -54,7 +54,8 @@ fn refuse_socket(path: &MountPath<'_>) -> Answer<c_int> {
     refuse(libc::EPERM)
 }
 
-/// Refuses a connection: no process listens in the mount point.
+/// Refuses a connection with `ECONNREFUSED`, because no process listens in the mount point. Errors of the path come
+/// first.
 fn refuse_connection<T>(path: &MountPath<'_>) -> Answer<T> {
     path.node(Follow::All)?;
     refuse(libc::ECONNREFUSED)

@@ -42,6 +42,7 @@ fn c_statvfs(space: &FsSpace) -> libc::statvfs {
     out
 }
 
+/// Writes the space of the file system to `out`, in the structure that `form` makes.
 fn write_space<T>(out: Out<T>, form: fn(&FsSpace) -> T) -> Answer<c_int> {
     out.set(form(&mounted::get()?.space()?));
     Ok(0)

@@ -25,7 +25,8 @@ struct Opened {
 
 type Spawn = extern "C" fn(*mut c_int, Text, *const c_void, *const c_void, Texts, Texts) -> c_int;
 
-/// Starts a program that may be in the mount: finds what runs it, and calls `real` with that.
+/// Serves `posix_spawn`: replaces a program in the mount point by one that the kernel can run, and calls `real` with
+/// that. Returns 0 or an errno.
 fn spawn(
     (pid, path): (*mut c_int, &CStr),
     (actions, attributes): (*const c_void, *const c_void),
@@ -55,7 +56,7 @@ fn spawn(
     }
 }
 
-/// Starts a program for which the C library searches directories outside the mount point.
+/// Serves `posix_spawnp` for a program for which the C library searches directories outside the mount point.
 fn spawn_found(
     pid: *mut c_int,
     name: &CStr,
@@ -71,7 +72,8 @@ fn spawn_found(
     })
 }
 
-/// Opens the file of an action now. The child duplicates it to the number of the action.
+/// Opens the file of an action now, because the child's system calls do not see the mount point. The child duplicates
+/// the returned descriptor to the number of the action. `list` is the address of the list of actions.
 fn open_now(list: usize, path: &MountPath<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
     let fd = open_path(path, flags | libc::O_CLOEXEC, mode)?;
     descriptors::share(fd, &descriptors::get(fd)?)?;
@@ -86,7 +88,7 @@ fn open_now(list: usize, path: &MountPath<'_>, flags: c_int, mode: u32) -> Answe
     Ok(keep_for(list, kept, file))
 }
 
-/// Keeps a descriptor open until the list is destroyed.
+/// Keeps a descriptor open until the list is destroyed. Returns it.
 fn keep_for(list: usize, fd: c_int, file: Option<Arc<OpenFile>>) -> c_int {
     let opened = Opened { list, fd, _file: file };
     OPENED.lock().unwrap_or_else(PoisonError::into_inner).push(opened);

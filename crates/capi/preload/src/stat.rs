@@ -64,6 +64,7 @@ fn c_statx(attr: &Attr) -> libc::statx {
 
 type Stat = Out<libc::stat>;
 
+/// Writes attributes to `out` for `stat`, and returns 0.
 fn write_stat(attr: &Attr, out: Stat) -> Answer<c_int> {
     out.set(c_stat(attr));
     Ok(0)
@@ -73,13 +74,14 @@ fn follow(flags: c_int) -> Follow {
     if flags & libc::AT_SYMLINK_NOFOLLOW != 0 { Follow::AllButLast } else { Follow::All }
 }
 
-/// With `AT_EMPTY_PATH`, an empty path names the working directory too.
+/// Returns `.` in place of an empty path that names the working directory (`AT_EMPTY_PATH`), else the path itself.
 pub(crate) fn or_here(dir: c_int, path: Text, flags: c_int) -> Text {
     let is_here = dir == HERE && flags & libc::AT_EMPTY_PATH != 0 && cwd::is_ours();
     if is_here && path.is_empty() { Text::from_c_str(c".") } else { path }
 }
 
-/// The descriptor that a path refers to: an empty one, or one such as `/dev/fd/3`.
+/// The descriptor of ours that a path refers to: `dir` for an empty path with `AT_EMPTY_PATH`, or a path such as
+/// `/dev/fd/3`. `None` if the path has to be resolved.
 fn descriptor_of(dir: c_int, path: Text, flags: c_int) -> Option<c_int> {
     if path.bytes().is_none_or(<[u8]>::is_empty) {
         return (flags & libc::AT_EMPTY_PATH != 0 && descriptors::is_ours(dir)).then_some(dir);
@@ -164,6 +166,7 @@ variants! {
     old_fstatat: __fxstatat __fxstatat64;
 }
 
+/// Writes attributes to `out` for `statx`, and returns 0.
 fn statx_of(attr: &Attr, out: Out<libc::statx>) -> Answer<c_int> {
     out.set(c_statx(attr));
     Ok(0)
@@ -196,7 +199,7 @@ export! {
     }
 }
 
-/// Checks the permissions that `access` asks for.
+/// Checks that a user and group may access a file in the way that `mode` of `access` asks for.
 fn check_access(attr: &Attr, mode: c_int, user: (u32, u32)) -> Answer<c_int> {
     let groups = [&[user.1][..], &groups()].concat();
     match mode {
@@ -215,7 +218,7 @@ fn groups() -> Vec<u32> {
     room[..usize::try_from(count).unwrap_or(0)].to_vec()
 }
 
-/// Serves `faccessat`.
+/// Serves `faccessat`: for the effective user with `AT_EACCESS`, else for the real one.
 fn access_at(
     dir: c_int,
     path: Text,

@@ -30,6 +30,7 @@ type Slots = [AtomicUsize; ENTRIES];
 
 /// The original entries, which are the same in both tables.
 static ORIGINAL: [AtomicUsize; ENTRIES] = [const { AtomicUsize::new(0) }; ENTRIES];
+/// Lets [`replace_entries`] work once.
 static ONCE: Once = Once::new();
 
 /// Replaces the entries. Called when the first file of the mount point is opened.
@@ -53,7 +54,7 @@ pub(crate) fn replace_entries() {
     });
 }
 
-/// Function of this library for an entry of the table of a stream.
+/// Address of this library's function for an entry.
 fn ours(entry: usize) -> usize {
     match entry {
         READ => slot_read as *const () as usize,
@@ -64,7 +65,8 @@ fn ours(entry: usize) -> usize {
     }
 }
 
-/// True if the table was as expected and has our entries now.
+/// Replaces the entries of one table by ours. False if it does not have the expected functions, or cannot be written:
+/// this C library is then of an unknown form.
 fn exchange(table: *mut c_void, expected: &[(usize, Option<*mut c_void>)]) -> bool {
     // SAFETY: the symbol names a table of this many pointers, which lives as long as the process.
     let slots: &Slots = unsafe { &*table.cast() };
@@ -105,6 +107,7 @@ macro_rules! before {
     }};
 }
 
+/// The descriptor of a stream, if it is of a file in the mount point.
 fn is_ours(stream: *mut FILE) -> Option<c_int> {
     Some(number(stream)).filter(|fd| descriptors::is_ours(*fd))
 }
@@ -119,7 +122,8 @@ extern "C" fn slot_read(stream: *mut FILE, buffer: Out<u8>, length: isize) -> is
     }
 }
 
-/// Also updates the fields that the C library maintains here: the offset of the stream, and whether a write failed.
+/// Writes for a stream of C. Also updates the fields that the C library maintains here: the offset of the stream, and
+/// whether a write failed.
 extern "C" fn slot_write(stream: *mut FILE, bytes: In<u8>, length: isize) -> isize {
     let Some(fd) = is_ours(stream) else {
         return before!(WRITE: fn(*mut FILE, In<u8>, isize) -> isize)(stream, bytes, length);
@@ -194,7 +198,7 @@ mod c {
     }
 }
 
-/// Opens a path of ours as a new stream.
+/// Serves `fopen`: opens a path of ours as a new stream; `theirs` opens all other paths.
 fn open_stream(path: Text, mode: Text, theirs: impl Fn(Text) -> *mut FILE) -> *mut FILE {
     let named = open::descriptor(path);
     let bytes = path.bytes().unwrap_or_default();
@@ -226,7 +230,7 @@ fn mount_table(path: &[u8], mode: Text) -> Option<*mut FILE> {
     Some(stream)
 }
 
-/// Opens the file for a stream, by the mode of `fopen`.
+/// Opens the file for a stream, by the mode of `fopen`: the file of the descriptor `named`, or else the file at `path`.
 fn open_descriptor(named: Option<c_int>, path: &[u8], mode: &[u8]) -> Answer<c_int> {
     let flags = flags(mode)?;
     let fd = match named {
@@ -245,8 +249,9 @@ fn go_to_end(fd: c_int, flags: c_int) -> Answer<()> {
     Ok(())
 }
 
-/// Opens a stream without the letters for mapping and creating the file, which the C library must not see. The C
-/// library also checks the access mode of the descriptor, so it gets a readable stand-in, which is then replaced.
+/// Makes a stream for descriptor `fd`. Removes the letters `m` and `x` from `mode`: the C library must neither map the
+/// file nor create it again. It also checks the access mode of the descriptor, so it gets a readable stand-in, which is
+/// then replaced.
 fn stream_of(fd: c_int, mode: Text) -> *mut FILE {
     let kept = mode.bytes().unwrap_or_default().iter().filter(|byte| !b"mx".contains(byte));
     let mode = CString::new(kept.copied().collect::<Vec<_>>()).unwrap_or_default();
@@ -287,7 +292,8 @@ fn reopen_stream(
     }
 }
 
-/// Serves the end of `freopen`: the stream gets the new file under its old descriptor.
+/// Serves the end of `freopen`: the stream, which is on the null device now, gets the file of `fd`. `old` was its
+/// descriptor before.
 fn exchange_descriptor(fd: c_int, stream: *mut FILE, old: c_int) -> *mut FILE {
     close::forget_if_gone(old);
     if stream.is_null() {
@@ -308,7 +314,7 @@ fn exchange_descriptor(fd: c_int, stream: *mut FILE, old: c_int) -> *mut FILE {
     stream
 }
 
-/// Checks that the mode of `fdopen` fits the descriptor, and makes it append if requested.
+/// Checks that the mode of `fdopen` fits the descriptor, and sets `O_APPEND` if the mode appends.
 fn apply_mode(fd: c_int, mode: Text) -> Answer<()> {
     let (file, wanted) = (descriptors::get(fd)?, flags(mode.bytes().unwrap_or_default())?);
     let (access, wanted_access) =

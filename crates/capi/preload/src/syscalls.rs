@@ -81,7 +81,7 @@ mod named {
     }
 }
 
-/// Calls our function for a system call; `None` for system calls without one.
+/// Calls our function for a system call with arguments `a`; `None` for system calls without one.
 fn by_name(number: c_long, a: [usize; 6]) -> Option<c_long> {
     let int = |at: usize| a[at] as c_int;
     let uint = |at: usize| a[at] as c_uint;
@@ -129,8 +129,9 @@ fn by_name(number: c_long, a: [usize; 6]) -> Option<c_long> {
     })
 }
 
-/// `openat2` without restrictions of the path walk (`RESOLVE_BENEATH` and similar), which this library cannot promise.
-/// Programs do without it where the kernel does not have it.
+/// Serves `openat2` without restrictions of the path walk (`RESOLVE_BENEATH` and similar). Other calls fail with
+/// `ENOSYS`, because this library cannot promise these restrictions: programs then do without, as on a kernel that
+/// lacks the call.
 fn openat2(dir: c_int, path: Text, how: In<[u64; 3]>, size: usize) -> c_long {
     match how.get() {
         _ if size < size_of::<[u64; 3]>() => to_c(refuse(libc::EINVAL)),
@@ -177,7 +178,7 @@ const WITH_DESCRIPTOR: [c_long; 13] = [
     libc::SYS_open_by_handle_at,
 ];
 
-/// Whether a system call by number concerns a descriptor of this library.
+/// True if a system call may concern a file of the mount point or a descriptor of this library.
 fn is_ours(number: c_long, a: [usize; 6]) -> bool {
     let is_known = |fd: usize| {
         let fd = fd as c_int;
@@ -207,7 +208,7 @@ fn refuse_ring() -> Answer<c_long> {
     refuse(libc::ENOSYS)
 }
 
-/// Functions of liburing that make a ring, by system calls of their own. They return a negative errno.
+/// Defines the functions of liburing that make a ring. All refuse it, and return a negative errno as in liburing.
 macro_rules! rings {
     ($($name:ident($($argument:ident),*))*) => { export! { $(
         fn $name($($argument: usize),*) -> c_int | _next {

@@ -14,7 +14,8 @@ const LETTERS: usize = 6;
 /// Most attempts to find a free name (glibc tries 62^3).
 const ATTEMPTS_MAX: u64 = 10_000;
 
-/// Fills the template with random names until `attempt` finds a free one.
+/// Fills the `XXXXXX` of the template with random letters until `attempt` does not fail with `EEXIST`. `suffix` is the
+/// number of bytes after the `XXXXXX`.
 fn fill<T>(
     template: Out<u8>,
     suffix: c_int,
@@ -40,7 +41,7 @@ fn fill<T>(
     refuse(libc::EEXIST)
 }
 
-/// Serves `mkstemp` and its variants.
+/// Serves `mkstemp` and its variants; `theirs` serves templates outside the mount point.
 fn file(template: Out<u8>, suffix: c_int, flags: c_int, theirs: impl FnOnce() -> c_int) -> c_int {
     if !is_ours(template) {
         return theirs();
@@ -53,14 +54,14 @@ fn is_ours(template: Out<u8>) -> bool {
     !template.is_null() && paths::is_ours(libc::AT_FDCWD, template.values(template.text_length()))
 }
 
-/// Makes the directory of a temporary name.
+/// Attempt of `mkdtemp`: makes the directory.
 fn make_directory(path: &MountPath<'_>) -> Answer<()> {
     let last = path.last()?;
     last.dir.mkdir(&last.name, &new_entry(&last.dir, 0o700, true))?;
     Ok(())
 }
 
-/// Fails with `EEXIST` if there is an entry of a temporary name.
+/// Attempt of `mktemp` and `tempnam`: fails with `EEXIST` if there is an entry of this name.
 fn find_free(path: &MountPath<'_>) -> Answer<()> {
     match path.node(dfs::Follow::AllButLast) {
         Ok(_) => refuse(libc::EEXIST),
@@ -122,8 +123,8 @@ export! {
 /// Most bytes of a prefix in the names that `tempnam` makes.
 const PREFIX_MAX: usize = 5;
 
-/// A free name in the directory that `tempnam` chooses, if that is ours. It chooses the first of `TMPDIR` and the
-/// caller's directory that exists.
+/// A free name in the directory that `tempnam` chooses: the first of `TMPDIR` and the caller's directory that exists.
+/// `None` if that is not ours.
 fn temporary_name(dir: Text, prefix: Text) -> Option<Answer<*mut c_char>> {
     let variable = std::env::var_os("TMPDIR").and_then(|dir| CString::new(dir.into_vec()).ok());
     let variable = variable.as_deref().filter(|_| !is_privileged()).map(CStr::to_bytes);
@@ -158,7 +159,7 @@ export! {
     }
 }
 
-/// Implements `realpath` for a path of ours.
+/// Serves `realpath` into `room`, or into new memory if `room` is null; `theirs` serves all other paths.
 fn resolve(path: Text, room: Out<u8>, theirs: impl Fn(Text) -> *mut c_char) -> *mut c_char {
     let ours = |path: MountPath<'_>| {
         let node = path.node(dfs::Follow::All)?;

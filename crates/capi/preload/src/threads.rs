@@ -9,6 +9,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 thread_local! {
+    /// Number of nested calls of [`inside`] on this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -18,8 +19,8 @@ pub(crate) fn is_inside() -> bool {
     DEPTH.with(|depth| depth.get() != 0)
 }
 
-/// Runs `work` inside the store. No panic unwinds out of it, and errno is preserved. The thread cannot be cancelled
-/// meanwhile, because that would unwind too.
+/// Runs `work` inside the store: calls of the C library by this thread are not intercepted meanwhile. No panic unwinds
+/// out of `work`, and errno is preserved. The thread cannot be cancelled, because that would unwind too.
 pub(crate) fn inside<T, F: FnOnce() -> Answer<T>>(work: F) -> Answer<T> {
     let mut job = Job { work: Some(work), answer: Err(Fail::Errno(libc::EIO)) };
     run_inside(Job::<F, T>::run, (&raw mut job).cast());
@@ -82,6 +83,7 @@ pub(crate) fn errno() -> c_int {
 
 const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
+/// Sets whether the calling thread can be cancelled, and returns the state before.
 fn set_cancel_state(state: c_int) -> c_int {
     let mut before = 0;
     // SAFETY: it changes only the calling thread's state and `before`.
@@ -94,6 +96,7 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
+/// Incremented in each forked child.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 static WATCH: Once = Once::new();
 /// True while a thread forks, works alone, or waits for threads to leave the store.
@@ -118,7 +121,7 @@ pub(crate) fn watch() {
     });
 }
 
-/// Called when a thread enters the store.
+/// Counts the calling thread as inside the store. Waits while another thread forks or works alone.
 #[inline]
 pub(crate) fn enter() {
     loop {
@@ -131,7 +134,7 @@ pub(crate) fn enter() {
     }
 }
 
-/// Called when a thread leaves the store.
+/// Ends the effect of [`enter`].
 #[inline]
 pub(crate) fn leave() {
     INSIDE.fetch_sub(1, Ordering::SeqCst);
@@ -162,7 +165,7 @@ fn stop_others() {
     }
 }
 
-/// Prepares for a fork: other threads wait, and open files become shareable.
+/// Runs before a fork: stops other threads at the entrance of the store, and makes open files shareable.
 extern "C" fn prepare() {
     process::before_fork();
     stop_others();
@@ -178,6 +181,7 @@ fn resume() {
     raw::set_blocked_signals(blocked);
 }
 
+/// Continues in the parent after a fork.
 extern "C" fn in_parent() {
     maps::around_fork(Pages::after_fork);
     resume();

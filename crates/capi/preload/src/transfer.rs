@@ -10,7 +10,8 @@ use std::ffi::{c_int, c_uint};
 /// Bytes moved at a time.
 const CHUNK: usize = 1 << 20;
 
-/// One end of a transfer: a descriptor, at its own offset or at an offset of the caller. The offset advances.
+/// One end of a transfer: a descriptor, at an offset of the caller, which advances. A null `offset` means the position
+/// of the descriptor itself.
 #[derive(Clone, Copy)]
 struct End {
     fd: c_int,
@@ -28,7 +29,7 @@ mod c {
     }
 }
 
-/// Converts the result of a function of the C library.
+/// Converts the result of a C function: a negative one is an error, with its errno set.
 fn checked(result: isize) -> Answer<usize> {
     usize::try_from(result).map_err(|_| Fail::Errno(crate::threads::errno()))
 }
@@ -105,7 +106,8 @@ impl End {
     }
 }
 
-/// Copies until the source ends, `length` is reached or the target accepts no more.
+/// Copies until the source ends, `length` bytes are done or the target accepts no more. Returns the bytes copied, or
+/// the error of the first step.
 fn copy(from: End, to: End, length: usize) -> Answer<isize> {
     let length = length.min(TRANSFER_MAX);
     let mut room = vec![0; length.clamp(1, CHUNK)];
@@ -127,7 +129,7 @@ fn copy(from: End, to: End, length: usize) -> Answer<isize> {
     Ok(done as isize)
 }
 
-/// Copies one buffer. If not all is written, the source is moved back.
+/// Copies up to one buffer `room`, and returns the bytes written. If not all is written, the source is moved back.
 fn step(from: End, to: End, room: &mut [u8]) -> Answer<usize> {
     let count = from.read(room)?;
     let mut done = 0;
@@ -148,8 +150,8 @@ fn step(from: End, to: End, room: &mut [u8]) -> Answer<usize> {
     Ok(done)
 }
 
-/// Checks a range, and returns the number of bytes to copy. Within one file, the bytes that the copy appends do not
-/// count.
+/// Checks the arguments of `copy_file_range`, and returns the number of bytes to copy. Within one file, the bytes that
+/// the copy appends do not count.
 fn check_range(from: End, to: End, length: usize, flags: c_uint) -> Answer<usize> {
     // Errors have the order in which Linux checks: descriptors, flags, directories, modes.
     let are_directories = (from.is_directory()?, to.is_directory()?);
@@ -183,6 +185,7 @@ fn same(one: c_int, other: c_int) -> bool {
     }
 }
 
+/// True if one of two descriptors is of a file in the mount point.
 fn touches_ours(one: c_int, other: c_int) -> bool {
     descriptors::is_ours(one) || descriptors::is_ours(other)
 }
@@ -199,6 +202,7 @@ fn check_pipe(from: End, to: End) -> Answer<()> {
     if is_pipe(from) || is_pipe(to) { Ok(()) } else { refuse(libc::EINVAL) }
 }
 
+/// Serves `sendfile`.
 fn send(to: c_int, from: c_int, offset: Out<i64>, length: usize) -> isize {
     to_c(copy(End { fd: from, offset }, End { fd: to, offset: Out::null() }, length))
 }

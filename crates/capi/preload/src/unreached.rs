@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Warns if this library will not reach the program at this path. Called inside.
+/// Warns if the loader will not load this library into the program at this path. Called inside the store.
 pub(crate) fn warn(path: &CStr) {
     let path = Path::new(OsStr::from_bytes(path.to_bytes()));
     let Some(why) = PreloadObstacle::find(path) else { return };
@@ -19,7 +19,7 @@ pub(crate) fn warn(path: &CStr) {
     }
 }
 
-/// Searches `PATH` for a program, and warns if this library will not reach it. Returns its path.
+/// Searches `PATH` for a program, and warns if the loader will not load this library into it. Returns its path.
 pub(crate) fn warn_found(name: &CStr) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let name = OsStr::from_bytes(name.to_bytes());

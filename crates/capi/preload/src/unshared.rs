@@ -13,7 +13,7 @@ pub(crate) fn path(run_dir: &[u8]) -> Option<CString> {
     CString::new([run_dir, b"/", UNSHARED.as_bytes()].concat()).ok().filter(|_| !run_dir.is_empty())
 }
 
-/// True if no process of the run has passed anything to another. Called when the library is loaded.
+/// True if the marker exists: no process of the run has passed anything to another. Called when the library is loaded.
 pub(crate) fn is_certain() -> bool {
     let path = config::get().unshared.as_deref();
     path.is_some_and(|path| raw::find(libc::AT_FDCWD, path).is_ok())

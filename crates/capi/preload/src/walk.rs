@@ -28,12 +28,14 @@ fn entries(node: &Node) -> Answer<Vec<*mut dirent64>> {
     Ok(list)
 }
 
+/// Frees memory of `malloc`.
 fn free<T>(memory: *mut T) {
     // SAFETY: memory of `malloc` that is no longer in use.
     unsafe { libc::free(memory.cast()) };
 }
 
-/// Serves the end of `scandir`: filters and sorts the entries.
+/// Serves the end of `scandir`: filters and sorts the entries `list`, stores an array of the rest in `out`, and returns
+/// their number.
 fn scan(
     list: Vec<*mut dirent64>,
     out: Out<*mut *mut dirent64>,
@@ -64,7 +66,7 @@ fn scan(
     kept.len() as c_int
 }
 
-/// Serves `scandirat`.
+/// Serves `scandirat`; `theirs` serves directories outside the mount point.
 fn scan_at(
     dir: c_int,
     path: Text,
@@ -82,7 +84,7 @@ fn scan_at(
     }
 }
 
-/// `glob_t` of C, with the functions for accessing files.
+/// `glob_t` of C, with the functions by which `glob` accesses files.
 #[repr(C)]
 struct Glob {
     count: usize,
@@ -104,7 +106,8 @@ unsafe extern "C" {
     fn stat64(path: *const c_char, out: *mut libc::stat) -> c_int;
 }
 
-/// The flags that make the C library call our functions, if the pattern begins in the mount point.
+/// Puts our functions into `glob` if the pattern begins in the mount point. Returns the flags that make the C library
+/// call them, or else `flags`.
 fn glob_flags(pattern: Text, flags: c_int, glob: Out<Glob>) -> c_int {
     let bytes = pattern.bytes().unwrap_or_default();
     let is_ours = paths::is_ours(libc::AT_FDCWD, bytes) && flags & GLOB_ALTDIRFUNC == 0;
@@ -156,7 +159,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// The path, relative to the start of the walk if the walk changes directories.
+    /// The path in the mount point. If the walk changes directories, a relative one starts at the original directory.
     fn path<'p>(&self, path: &'p [u8]) -> Answer<MountPath<'p>> {
         match &self.base {
             Some(base) if !path.starts_with(b"/") => MountPath::below(base, path.to_vec()),
@@ -164,7 +167,7 @@ impl Walk {
         }
     }
 
-    /// The attributes of a path and its type for `nftw`.
+    /// The node of a path, its attributes, and its type for `nftw`. A link whose target is missing is `FTW_SLN`.
     fn look(&self, path: &[u8]) -> Answer<(Node, libc::stat, c_int)> {
         let path = self.path(path)?;
         let follow = if self.flags & FTW_PHYS != 0 { Follow::AllButLast } else { Follow::All };
@@ -182,7 +185,8 @@ impl Walk {
         Ok((node, stat, kind))
     }
 
-    /// Visits a path and all below it. Returns the value with which the program stopped the walk, or 0.
+    /// Visits a path at depth `level` and all below it. Returns 0, or the value by which the program stopped the walk,
+    /// or -1.
     fn go(&self, path: &[u8], level: c_int) -> c_int {
         let (node, stat, kind) = match serve(|| self.look(path)) {
             Ok(found) => found,
@@ -221,7 +225,7 @@ impl Walk {
         0
     }
 
-    /// Calls the program's function for a path.
+    /// Calls the program's function for a path, in its directory if the walk changes directories. Returns its result.
     fn call(&self, path: &[u8], stat: &libc::stat, kind: c_int, level: c_int) -> c_int {
         let base = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         let mut output = FtwPosition { base: base as c_int, level };
@@ -250,7 +254,8 @@ fn names(node: &Node) -> Answer<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// Walks a tree for `ftw` and `nftw`; the callback of `ftw` ignores the last argument.
+/// Walks a tree for `ftw` and `nftw`; `theirs` walks trees outside the mount point. The callback of `ftw` ignores the
+/// last argument of [`Visit`].
 fn walk(path: Text, visit: Visit, flags: c_int, theirs: impl Fn(Text) -> c_int) -> c_int {
     let Some(bytes) = path.bytes() else { return theirs(path) };
     if !paths::is_ours(libc::AT_FDCWD, bytes) {

@@ -30,8 +30,8 @@ unsafe extern "C" {
     fn wordfree(words: *mut Words);
 }
 
-/// The text with stand-ins in place of the special characters of patterns, so that the C library leaves them to this
-/// library: `QUOTED` in quotes, `FREE` elsewhere. Those in `$(...)` and the like stay.
+/// The text with other bytes in place of the special characters of patterns, so that the C library leaves these to this
+/// library. The bytes are `QUOTED` in quotes, `FREE` elsewhere. Those in `$(...)` and the like stay.
 fn replace_special(mut rest: &[u8]) -> Vec<u8> {
     let (mut text, mut in_double) = (Vec::new(), false);
     while let [first, after @ ..] = rest {
@@ -49,7 +49,7 @@ fn replace_special(mut rest: &[u8]) -> Vec<u8> {
     text
 }
 
-/// The byte of `to` at the position of `byte` in `from`.
+/// The byte of `to` at the position of `byte` in `from`; `byte` itself if `from` does not contain it.
 fn exchange(byte: u8, from: &[u8], to: &[u8]) -> u8 {
     from.iter().position(|special| *special == byte).map_or(byte, |at| to[at])
 }
@@ -59,8 +59,8 @@ fn length_until(text: &[u8], end: u8) -> usize {
     text.iter().position(|byte| *byte == end).map_or(text.len(), |at| at + 1)
 }
 
-/// Length of `$(...)`, `${...}` or a command in backquotes, which have their own quotes; 2 for `$*` and `$?`, 1 for the
-/// `$` of another variable.
+/// Length of `$(...)`, `${...}` or a command in backquotes, which have their own quotes. It is 2 for `$*` and `$?`, 1
+/// for the `$` of another variable.
 fn length_of_expansion(text: &[u8]) -> usize {
     let (open, close) = match text {
         [b'`', after @ ..] => return 1 + length_until(after, b'`'),
@@ -91,7 +91,7 @@ fn plain(word: &[u8]) -> Vec<u8> {
     word.iter().map(plain).collect()
 }
 
-/// The paths that match a word; the word itself if none does.
+/// The paths that match a word with patterns; the word itself if none does.
 fn matches(word: &[u8]) -> Vec<Vec<u8>> {
     let mut pattern = Vec::new();
     for byte in word {
@@ -121,7 +121,7 @@ fn strings(array: *mut *mut c_char, count: usize) -> Vec<Vec<u8>> {
     list.iter().map(bytes).collect()
 }
 
-/// Words in single quotes, which expand to themselves.
+/// The words in single quotes and separated by spaces, so that they expand to themselves.
 fn in_quotes(words: &[Vec<u8>]) -> Vec<u8> {
     let mut text = Vec::new();
     for word in words {

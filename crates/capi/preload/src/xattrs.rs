@@ -10,7 +10,7 @@ use std::ffi::c_int;
 
 const HERE: c_int = libc::AT_FDCWD;
 
-/// Copies a value to the caller's buffer; returns only its length if the buffer is empty.
+/// Copies a value to a buffer of `size` bytes, and returns its length. With `size` 0, returns only the length.
 fn copy_out(value: &[u8], room: Out<u8>, size: usize) -> Answer<isize> {
     match size {
         0 => {}
@@ -20,6 +20,7 @@ fn copy_out(value: &[u8], room: Out<u8>, size: usize) -> Answer<isize> {
     Ok(value.len() as isize)
 }
 
+/// Serves `getxattr`: copies the value of an attribute, and returns its length in bytes.
 fn get(node: &Node, name: Text, room: Out<u8>, size: usize) -> Answer<isize> {
     let value = node.get_xattr(name.bytes().unwrap_or_default())?;
     copy_out(&value, room, size)
@@ -32,7 +33,7 @@ fn list(node: &Node, room: Out<u8>, size: usize) -> Answer<isize> {
     copy_out(&text, room, size)
 }
 
-/// Sets an extended attribute.
+/// Serves `setxattr`: `flags` state whether the attribute must be new or must exist.
 fn set(node: &Node, name: Text, value: In<u8>, size: usize, flags: c_int) -> Answer<c_int> {
     let mode = match flags {
         0 => XattrMode::Any,

@@ -27,7 +27,7 @@ const HEADERS_BYTES: usize = HEADER_BYTES + OPERATION_BYTES + TRAILER_BYTES;
 /// Offset of the payload. The headers are before it. It is a multiple of the page size.
 const PAYLOAD_START: usize = 4096;
 
-/// Linux: offsets in `struct fuse_uring_ent_in_out`.
+/// Linux: offsets of the request's number and of the payload's length in `struct fuse_uring_ent_in_out`.
 const ID_OFFSET: usize = 8;
 const LEN_OFFSET: usize = 16;
 
@@ -39,11 +39,11 @@ const RANGES: u32 = 2;
 /// A queue that does not exist on any machine.
 const NO_QUEUE: u16 = u16::MAX;
 
-/// A connection to io_uring with room for one command.
+/// An io_uring with room for one command.
 pub(crate) struct Commands(IoUring<Entry128, cqueue::Entry>);
 
 impl Commands {
-    /// A connection that only the calling thread may use.
+    /// Makes an io_uring that only the calling thread may use.
     pub(crate) fn new() -> io::Result<Self> {
         let mut builder = IoUring::<Entry128, cqueue::Entry>::builder();
         builder.setup_single_issuer().setup_defer_taskrun().dontfork();
@@ -51,7 +51,7 @@ impl Commands {
         builder.build(2).map(Self)
     }
 
-    /// A connection that any thread may use.
+    /// Makes an io_uring that any thread may use.
     pub(crate) fn for_any_thread() -> io::Result<Self> {
         let mut builder = IoUring::<Entry128, cqueue::Entry>::builder();
         builder.dontfork().build(2).map(Self)
@@ -165,8 +165,8 @@ impl Entry {
         })
     }
 
-    /// Registers the entry with its queue, without waiting for a request. The kernel completes the command at once only
-    /// if it refuses it.
+    /// Registers the entry with its queue, without waiting for a request. Only a refusal completes the command at once;
+    /// otherwise the first request does.
     pub(crate) fn register(&mut self) -> io::Result<()> {
         self.hand_to_kernel()?;
         self.commands.0.submit()?;
@@ -251,7 +251,7 @@ impl Drop for Entry {
     }
 }
 
-/// Linux: `struct fuse_uring_cmd_req`.
+/// Linux: `struct fuse_uring_cmd_req`, with the number of a request and of a queue.
 fn command_bytes(queue: u16, id: u64) -> [u8; 80] {
     let mut bytes = [0; 80];
     bytes[8..16].copy_from_slice(&id.to_ne_bytes());
@@ -271,7 +271,7 @@ fn set_len(command: &mut Entry128, len: u32) {
     }
 }
 
-/// The error of a completion.
+/// Converts the result of a completion: a negative one is an errno.
 fn check(result: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
 }

@@ -1,8 +1,8 @@
 //! Requests of the kernel through io_uring: FUSE over io_uring, from Linux 6.14.
 //!
 //! The kernel has a queue per processor, and a program's request goes to the queue of its processor. Each thread here
-//! serves one queue on that processor, with one entry, so a request never waits for a thread that is busy while another
-//! one is free. Forgotten inodes and notifications still go through the device.
+//! serves one queue on that processor, with one entry. So no request waits for a busy thread while another one is free.
+//! Forgotten inodes and notifications still go through the device.
 mod entry;
 mod operations;
 mod reply;
@@ -63,6 +63,7 @@ fn check_parameter(value: Option<&str>) -> Result<()> {
     }
 }
 
+/// The error for a system without FUSE over io_uring.
 #[cold]
 fn missing(message: String) -> Error {
     Error::new(ErrorKind::NotSupported, message)
@@ -78,15 +79,16 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Entries for the queues of this machine, with `threads` threads in total if that gives each queue two.
+    /// Entries for the queues of this machine: `threads` threads in total, but at least two for each processor. `None`
+    /// if the processors are unknown or too many.
     pub(crate) fn of_machine(threads: usize) -> Option<Self> {
         let possible = parse_processors(&std::fs::read_to_string(POSSIBLE).ok()?)?.len();
         let online = parse_processors(&std::fs::read_to_string(ONLINE).ok()?)?;
         Self::new(possible, &online, threads)
     }
 
-    /// Divides `threads` among the queues, at least two for each processor that is online. `None` if there are more
-    /// queues than the memory for requests can serve.
+    /// Divides `threads` among `queues` queues, at least two for each processor that is online. The more entries, the
+    /// smaller each. `None` if that makes them too small for a request.
     fn new(queues: usize, online: &[usize], threads: usize) -> Option<Self> {
         let share = threads.div_ceil(online.len().max(1)).max(2);
         // No program runs on a processor that is offline, but the kernel wants an entry for its queue.
@@ -100,7 +102,7 @@ impl Layout {
     }
 }
 
-/// Parses a list of the kernel such as `0-3,8`.
+/// Parses a list of the kernel such as `0-3,8`. `None` for another form, or a number that no queue can have.
 fn parse_processors(list: &str) -> Option<Vec<usize>> {
     let mut processors = Vec::new();
     for part in list.trim().split(',').filter(|part| !part.is_empty()) {
@@ -152,7 +154,8 @@ impl Fallback {
 }
 
 impl Rings {
-    /// Serves the kernel from now on. If an entry cannot be registered, the kernel uses the device only.
+    /// Serves the kernel from now on. If a queue gets no entry, fails and makes the kernel use the device only. With
+    /// `only`, other users are refused.
     pub(crate) fn start(
         served: Arc<Served>,
         device: OwnedFd,
@@ -216,6 +219,7 @@ impl Shared {
         results.into_iter().collect()
     }
 
+    /// Starts a thread for a queue. The thread sends the result of its registration to `registered`.
     fn add_thread(
         self: &Arc<Self>,
         queue: usize,
@@ -255,6 +259,7 @@ struct Thread<'a> {
 }
 
 impl Thread<'_> {
+    /// Body of the thread: registers an entry, reports the result to `registered`, and answers requests.
     fn run(&self, registered: Registered) {
         // The program that sends a request to this queue runs on the same processor. So the kernel can wake this thread
         // without an interrupt of another processor.
@@ -275,6 +280,7 @@ impl Thread<'_> {
         }
     }
 
+    /// Makes an entry and registers it with the queue.
     fn register(&self) -> io::Result<Entry> {
         let device = Arc::clone(&self.shared.device);
         let mut entry = Entry::new(device, self.queue as u16, self.shared.payload_bytes)?;
@@ -305,8 +311,7 @@ impl Thread<'_> {
     }
 
     /// Counts this thread as occupied until the first result is dropped. If no other thread of the queue is free, adds
-    /// one. The second result is true if another thread serves the queue, and false if none is free and none could be
-    /// added. None is added if the queue has `threads_max` threads already.
+    /// one, unless the queue has `threads_max` threads. The second result is true if another thread serves the queue.
     fn step_aside(&self, threads_max: usize) -> (Aside<'_>, bool) {
         let counts = self.counts();
         let was_last = counts.free.fetch_sub(1, Ordering::Relaxed) == 1;
@@ -344,7 +349,7 @@ impl Threads for Thread<'_> {
     }
 }
 
-/// Counts a thread as occupied until it is dropped.
+/// Counts a thread of the queue as occupied until this value is dropped.
 struct Aside<'a>(&'a Queue);
 
 impl Drop for Aside<'_> {
@@ -353,7 +358,7 @@ impl Drop for Aside<'_> {
     }
 }
 
-/// Raises the soft limit of open files, up to the hard limit: each entry is an open file, and there are at least two
+/// Raises the soft limit of open files, up to the hard limit. Each entry is an open file, and there are at least two
 /// for each processor. Under a lower limit, fewer entries are registered.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
@@ -383,7 +388,7 @@ mod tests {
     use esker_testing::wait_for;
     use std::fs::File;
 
-    /// A file system in memory.
+    /// A file system in a pool in memory.
     fn dfs() -> Dfs {
         let pool = Pool::from_backend(Arc::new(Memory::new(2)), OpenMode::ReadWrite);
         Dfs::create_container(&pool, &NewContainer::named("c"), &NewDfs::default()).unwrap();
@@ -396,7 +401,7 @@ mod tests {
         File::open(std::env::current_exe().unwrap()).unwrap()
     }
 
-    /// No thread can be added to the queue, because its device is not that of FUSE.
+    /// A bypassing write is ended by the only thread of a queue, which may have no further thread.
     #[test]
     fn write_waits_although_no_other_thread_serves_the_queue() {
         let (dropper, to_drop) = Dropper::new();
@@ -435,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_that_lacks_the_ring_has_a_remedy() {
+    fn error_for_kernel_without_ring_names_the_remedy() {
         assert!(check_parameter(Some("Y\n")).is_ok());
         let switched_off = check_parameter(Some("N\n")).unwrap_err();
         assert!(switched_off.to_string().contains("`echo 1 > /sys/"), "{switched_off}");

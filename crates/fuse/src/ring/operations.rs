@@ -41,6 +41,7 @@ impl<T: Threads> Operations<'_, T> {
         finish(message, Some(errno), 0);
     }
 
+    /// Parses and performs a request, and encodes its reply over the payload. Returns the bytes of the payload's reply.
     fn carry_out(&self, message: &mut Message<'_>) -> Answer<usize> {
         let header = Header::parse(message.header)?;
         let input = message.payload.get(..message.len()).ok_or(Errno::EINVAL)?;
@@ -58,6 +59,7 @@ impl<T: Threads> Operations<'_, T> {
         reply.encode(message.payload, self.served.fresh)
     }
 
+    /// Refuses users other than the owner of the mount (`EACCES`), except for requests on what is open already.
     fn admit(&self, request: &Request<'_>, caller: Caller) -> Answer<()> {
         match self.only {
             Some(owner) if owner != caller.uid && !request.is_by_handle() => {
@@ -67,18 +69,21 @@ impl<T: Threads> Operations<'_, T> {
         }
     }
 
+    /// Reads from a file to the payload directly.
     fn read(&self, number: u64, range: Range, payload: &mut [u8]) -> Answer<Reply> {
         let buffer = payload.get_mut(..range.len as usize).ok_or(Errno::EINVAL)?;
         let (file, into_pages) = ((number, range.handle), !range.bypasses);
         self.served.read(file, range.offset, into_pages, buffer).map(Reply::InPlace)
     }
 
+    /// Serves `readdir`, with the reply written to the payload directly.
     fn list(&self, range: Range, payload: &mut [u8]) -> Answer<Reply> {
         let mut listing = Listing::new(payload, range.len, self.served.fresh);
         self.served.list(range.handle, range.offset, |listed| listing.add(listed))?;
         Ok(listing.reply())
     }
 
+    /// Serves `readdirplus`, with the reply written to the payload directly.
     fn list_with_attributes(&self, range: Range, payload: &mut [u8]) -> Answer<Reply> {
         let mut listing = Listing::new(payload, range.len, self.served.fresh);
         self.served.list_with_attributes(range.handle, range.offset, |listed, attr| {
@@ -148,6 +153,7 @@ impl<T: Threads> Operations<'_, T> {
         }
     }
 
+    /// Carries out a request on extended attributes.
     fn perform_on_attributes(&self, number: u64, request: Request<'_>) -> Answer<Reply> {
         match request {
             Request::SetXattr { name, value, flags } => {
@@ -171,6 +177,7 @@ fn finish(message: &mut Message<'_>, errno: Option<Errno>, len: usize) {
     let _ = header(message.header, unique, errno, len);
 }
 
+/// The reply to a program whose buffer for the value has `room` bytes.
 fn sized(value: Answer<Vec<u8>>, room: u32) -> Answer<Reply> {
     Ok(match XattrReply::for_room(value?, room)? {
         XattrReply::Size(size) => Reply::Count(size),

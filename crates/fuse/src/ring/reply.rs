@@ -55,7 +55,7 @@ impl Reply {
     }
 }
 
-/// Writes the header of a reply whose payload has `len` bytes.
+/// Writes the header of a reply to request `unique`. `len` is the size of its payload in bytes.
 pub(crate) fn header(out: &mut [u8], unique: u64, errno: Option<Errno>, len: usize) -> Answer<()> {
     let error = errno.map_or(0, |errno| -errno.code());
     let len = HEADER_BYTES + len as u32;
@@ -66,6 +66,7 @@ pub(crate) fn header(out: &mut [u8], unique: u64, errno: Option<Errno>, len: usi
 /// Size of the header of a reply.
 const HEADER_BYTES: u32 = 16;
 
+/// Linux: `struct fuse_entry_out`.
 fn entry(out: &mut Out<'_>, attr: &FileAttr, fresh: Duration) -> Answer<()> {
     let (seconds, nanos) = (fresh.as_secs(), fresh.subsec_nanos());
     // Inode numbers are never reused, so the generation is zero.
@@ -73,6 +74,7 @@ fn entry(out: &mut Out<'_>, attr: &FileAttr, fresh: Duration) -> Answer<()> {
     attributes(out, attr)
 }
 
+/// Linux: `struct fuse_attr`.
 fn attributes(out: &mut Out<'_>, attr: &FileAttr) -> Answer<()> {
     let times = [attr.atime, attr.mtime, attr.ctime].map(since_1970);
     out.u64(attr.ino.0)?.u64(attr.size)?.u64(attr.blocks)?;
@@ -88,11 +90,13 @@ fn attributes(out: &mut Out<'_>, attr: &FileAttr) -> Answer<()> {
     Ok(())
 }
 
+/// Linux: `struct fuse_open_out`.
 fn opened(out: &mut Out<'_>, (handle, treatment): Opened) -> Answer<()> {
     out.u64(handle)?.u32(treatment.bits())?.u32(0)?;
     Ok(())
 }
 
+/// Linux: `struct fuse_statfs_out`.
 fn space(out: &mut Out<'_>, space: &Space) -> Answer<()> {
     out.u64(space.blocks)?.u64(space.free)?.u64(space.free)?;
     out.u64(space.files)?.u64(space.files_free)?;
@@ -132,6 +136,7 @@ impl<'a> Listing<'a> {
     }
 }
 
+/// Linux: `struct fuse_dirent`, padded to the alignment of entries.
 fn dirent(out: &mut Out<'_>, listed: &Listed<'_>) -> Answer<()> {
     let kind = mode_bits(listed.kind) >> 12;
     out.u64(listed.number)?.u64(listed.next)?.u32(listed.name.len() as u32)?.u32(kind)?;
@@ -152,7 +157,8 @@ const fn mode_bits(kind: FileType) -> u32 {
     }
 }
 
-/// Seconds and nanoseconds since 1970. The nanoseconds count forward, for times before as well.
+/// Seconds and nanoseconds since 1970. For earlier times the seconds are negative, and the nanoseconds still count
+/// forward.
 fn since_1970(time: SystemTime) -> (i64, u32) {
     let seconds = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
     match time.duration_since(UNIX_EPOCH) {
@@ -175,6 +181,7 @@ impl<'a> Out<'a> {
         Self { bytes, len: 0 }
     }
 
+    /// Appends bytes; `ERANGE` if they do not fit.
     fn bytes(&mut self, bytes: &[u8]) -> Answer<&mut Self> {
         let room = self.bytes.get_mut(self.len..self.len + bytes.len()).ok_or(TOO_LONG)?;
         room.copy_from_slice(bytes);
@@ -190,6 +197,7 @@ impl<'a> Out<'a> {
         self.bytes(&value.to_ne_bytes())
     }
 
+    /// Appends `len` zeros; `ERANGE` if they do not fit.
     fn zeroes(&mut self, len: usize) -> Answer<()> {
         self.bytes.get_mut(self.len..self.len + len).ok_or(TOO_LONG)?.fill(0);
         self.len += len;
@@ -216,6 +224,7 @@ mod tests {
 
     const FRESH: Duration = Duration::new(3, 4);
 
+    /// Attributes with a different value in each field.
     fn attr() -> FileAttr {
         let time = |seconds| UNIX_EPOCH + Duration::new(seconds, 1);
         FileAttr {
@@ -237,6 +246,7 @@ mod tests {
         }
     }
 
+    /// The payload of a reply.
     fn encode(reply: Reply) -> Vec<u8> {
         let mut payload = vec![0xff; 512];
         let len = reply.encode(&mut payload, FRESH).unwrap();
@@ -244,6 +254,7 @@ mod tests {
         payload
     }
 
+    /// The bytes as 64-bit numbers.
     fn words(bytes: &[u8]) -> Vec<u64> {
         bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
     }

@@ -33,6 +33,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// Parses `struct fuse_in_header`.
     pub(crate) fn parse(bytes: &[u8]) -> Answer<Self> {
         let mut fields = Fields(bytes);
         let _len = fields.u32()?;
@@ -42,7 +43,7 @@ impl Header {
     }
 }
 
-/// Bytes of an open file.
+/// A range of bytes of an open file, or of positions in an open listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) handle: u64,
@@ -149,24 +150,26 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Parses handle, offset and length of a read or write. Returns the flags separately.
+/// Parses handle, offset and length of a read, write or listing. Returns the flags of the request separately.
 fn parse_range(op: &mut Fields<'_>) -> Answer<(Range, u32)> {
     let (handle, offset, len, flags) = (op.u64()?, op.u64()?, op.u32()?, op.u32()?);
     let bypasses = flags & READ_LOCKOWNER != 0;
     Ok((Range { handle, offset, len, bypasses }, flags))
 }
 
-/// Refuses numbers that the kernel could not count.
+/// Refuses offsets and lengths that are negative as a number with a sign.
 fn check_offset(offset: u64) -> Answer<()> {
     i64::try_from(offset).map(|_| ()).map_err(|_| INVALID)
 }
 
+/// Parses `struct fuse_read_in`.
 fn parse_read(op: &mut Fields<'_>) -> Answer<Request<'static>> {
     let (range, _) = parse_range(op)?;
     check_offset(range.offset)?;
     Ok(Request::Read(range))
 }
 
+/// Parses `struct fuse_write_in`. `payload` begins with the data.
 fn parse_write<'a>(op: &mut Fields<'_>, payload: &'a [u8]) -> Answer<Request<'a>> {
     let (mut range, flags) = parse_range(op)?;
     check_offset(range.offset)?;
@@ -177,6 +180,7 @@ fn parse_write<'a>(op: &mut Fields<'_>, payload: &'a [u8]) -> Answer<Request<'a>
     Ok(Request::Write { range, data, how, flags: op.i32()? })
 }
 
+/// Parses `struct fuse_setattr_in`. Skips fields of times that are not stored, and of the handle.
 fn parse_attributes(op: &mut Fields<'_>, caller: Caller) -> Answer<Wanted> {
     let valid = op.u32()?;
     op.skip(12)?;
@@ -208,17 +212,20 @@ fn parse_attributes(op: &mut Fields<'_>, caller: Caller) -> Answer<Wanted> {
     })
 }
 
+/// Parses the two names of a rename.
 fn parse_rename<'a>(new_parent: u64, flags: u32, payload: &mut Fields<'a>) -> Answer<Request<'a>> {
     let (name, new_name) = (payload.name()?, payload.name()?);
     let flags = RenameFlags::from_bits_retain(flags);
     Ok(Request::Rename { name, new_parent, new_name, flags })
 }
 
+/// Parses `struct fuse_setxattr_in`, and name and value of the attribute in the payload.
 fn parse_set_xattr<'a>(op: &mut Fields<'_>, payload: &mut Fields<'a>) -> Answer<Request<'a>> {
     let (len, flags, name) = (op.u32()?, op.i32()?, payload.name()?);
     Ok(Request::SetXattr { name, value: payload.bytes(len as usize)?, flags })
 }
 
+/// Parses `struct fuse_fallocate_in`.
 fn parse_allocate(op: &mut Fields<'_>) -> Answer<Request<'static>> {
     let _handle = op.u64()?;
     let (offset, len) = (op.u64()?, op.u64()?);
@@ -227,11 +234,13 @@ fn parse_allocate(op: &mut Fields<'_>) -> Answer<Request<'static>> {
     Ok(Request::Allocate { offset, len, mode: op.i32()? })
 }
 
+/// Parses `struct fuse_lseek_in`.
 fn parse_seek(op: &mut Fields<'_>) -> Answer<Request<'static>> {
     let _handle = op.u64()?;
     Ok(Request::Seek { offset: op.u64()? as i64, whence: op.i32()? })
 }
 
+/// Parses `struct fuse_copy_file_range_in`. `number` is the inode of the source.
 fn parse_copy(op: &mut Fields<'_>, number: u64) -> Answer<Copy> {
     let _handle = op.u64()?;
     let (offset, to) = (op.u64()?, op.u64()?);
@@ -246,12 +255,14 @@ fn parse_copy(op: &mut Fields<'_>, number: u64) -> Answer<Copy> {
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
+    /// The next `len` bytes; `EINVAL` if fewer are left.
     fn bytes(&mut self, len: usize) -> Answer<&'a [u8]> {
         let (bytes, rest) = self.0.split_at_checked(len).ok_or(INVALID)?;
         self.0 = rest;
         Ok(bytes)
     }
 
+    /// The next `N` bytes; `EINVAL` if fewer are left.
     fn array<const N: usize>(&mut self) -> Answer<[u8; N]> {
         let (array, rest) = self.0.split_first_chunk().ok_or(INVALID)?;
         self.0 = rest;
@@ -270,6 +281,7 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_ne_bytes)
     }
 
+    /// Skips `len` bytes.
     fn skip(&mut self, len: usize) -> Answer<()> {
         self.bytes(len).map(drop)
     }
@@ -306,7 +318,7 @@ mod tests {
         Request::parse(&header, op, payload)
     }
 
-    /// Opcode, structure and payload of each operation, and the request.
+    /// One example of each operation: its opcode, the bytes of its structure and of its payload, and the request.
     fn operations() -> Vec<(u32, Vec<u8>, &'static [u8], Request<'static>)> {
         let range = Range { handle: 1, offset: 4096, len: 3, bypasses: true };
         let read = structure(&[(1, 8), (4096, 8), (3, 4), (2, 4), (9, 8), (5, 4), (0, 4)]);

@@ -1,4 +1,4 @@
-//! The door under bytes of all kinds: it never panics, answers on, and serves nothing without a key.
+//! Fuzzing of the server: it must not panic, must keep on serving, and must serve nothing without a signature.
 use super::*;
 use crate::keys::Key;
 use esker::types::info::OpenMode;
@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 
 pub(super) const ACCESS: &str = "ESKER";
 pub(super) const SECRET: &str = "a secret";
-/// The sum of content that is not signed.
+/// The hash of content that the signature does not cover.
 pub(super) const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
 /// Content in chunks that are not signed.
 const CHUNKED: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
@@ -21,10 +21,12 @@ pub(super) struct Door {
 }
 
 impl Door {
+    /// A server with default options, over a pool in memory of this name.
     pub(super) fn new(name: &str) -> Self {
         Self::with(name, Options::default())
     }
 
+    /// A server with these options, over a pool in memory of this name.
     pub(super) fn with(name: &str, options: Options) -> Self {
         let pool = Pool::connect(&format!("memory:{name}"), OpenMode::ReadWrite).unwrap();
         let key = Key { secret: SecretKey::from(SECRET), read_only: false };
@@ -58,7 +60,7 @@ impl Door {
         })
     }
 
-    /// Fails if the door serves no more, or if anybody changed what is in it.
+    /// Fails if the server does not serve any more, or if the object `k` has changed.
     pub(super) fn check(&self) {
         let answer = self.ask(&signed("GET", "/b/k", "", UNSIGNED, b""));
         assert_eq!(status(&answer), Some(200));
@@ -82,7 +84,8 @@ pub(super) fn mac(key: &[u8], text: &str) -> Vec<u8> {
     hmac::sign(&key, text.as_bytes()).as_ref().to_vec()
 }
 
-/// A request that the holder of the key has signed, with a body that the signature does not cover.
+/// A request that is signed with the key. The signature covers the body only by its hash `content`, such as
+/// [`UNSIGNED`].
 fn signed(method: &str, path: &str, query: &str, content: &str, body: &[u8]) -> Vec<u8> {
     let now = s3s::dto::Timestamp::from(std::time::SystemTime::now());
     let mut date = Vec::new();
@@ -115,7 +118,7 @@ fn signed(method: &str, path: &str, query: &str, content: &str, body: &[u8]) -> 
     [head.as_bytes(), body].concat()
 }
 
-/// Requests of many kinds that nobody with a key has signed.
+/// Requests of many kinds without a valid signature.
 fn unsigned() -> Vec<Vec<u8>> {
     let date = "20260101T000000Z";
     let credential = format!("{ACCESS}/20260101/us-east-1/s3/aws4_request");
@@ -144,6 +147,7 @@ fn unsigned() -> Vec<Vec<u8>> {
     .to_vec()
 }
 
+/// No request without a valid signature gets a status below 400.
 #[test]
 fn fuzz_requests_without_a_key() {
     let door = Door::new("s3-fuzz-requests");
@@ -155,6 +159,7 @@ fn fuzz_requests_without_a_key() {
     door.check();
 }
 
+/// A changed request is served only if it still contains the signature.
 #[test]
 fn fuzz_signatures() {
     let door = Door::new("s3-fuzz-signatures");
@@ -169,7 +174,7 @@ fn fuzz_signatures() {
     door.check();
 }
 
-/// Requests with a body, each with a body that is right.
+/// Requests with valid bodies, as seeds: method, path, query, hash of the content and body.
 const BODIES: [(&str, &str, &str, &str, &[u8]); 6] = [
     ("POST", "/b", "delete=", UNSIGNED, b"<Delete><Object><Key>other</Key></Object><Quiet>true</Quiet></Delete>"),
     ("PUT", "/b/other", "tagging=", UNSIGNED, b"<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>"),
@@ -179,8 +184,9 @@ const BODIES: [(&str, &str, &str, &str, &[u8]); 6] = [
     ("PUT", "/c", "", UNSIGNED, b"<CreateBucketConfiguration><LocationConstraint>x</LocationConstraint></CreateBucketConfiguration>"),
 ];
 
+/// Signed requests with changed bodies get an answer, and do not change other objects.
 #[test]
-fn fuzz_bodies_of_those_who_have_a_key() {
+fn fuzz_bodies_of_signed_requests() {
     let door = Door::new("s3-fuzz-bodies");
     for (number, (method, path, query, content, body)) in BODIES.into_iter().enumerate() {
         esker_testing::fuzz(&format!("s3-bodies-{number}"), &[body.to_vec()], |body| {

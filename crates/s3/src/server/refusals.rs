@@ -1,9 +1,10 @@
-//! Requests with a valid signature that the server refuses nevertheless, because they contain unsigned parts.
+//! Requests with a valid signature, most of which the server refuses: because parts are unsigned, or ask for what is
+//! not offered.
 use super::fuzz::{ACCESS, Door, SECRET, UNSIGNED, mac, sha256, status};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// A request to be signed by the holder of the key.
+/// A request to send, whose methods sign it.
 #[derive(Clone)]
 struct Ask {
     date: String,
@@ -22,11 +23,13 @@ struct Ask {
     /// The date is in `Date`, not in `x-amz-date`.
     by_date: Option<String>,
     algorithm: &'static str,
+    /// Seconds for which a presigned URL is valid.
     seconds: u64,
     body: Vec<u8>,
 }
 
 impl Ask {
+    /// A request at the current time, without a body and without further headers.
     fn new(method: &'static str, path: &'static str, query: &'static str) -> Self {
         Self {
             date: now(),
@@ -46,11 +49,13 @@ impl Ask {
         }
     }
 
+    /// Adds a header that the signature covers.
     fn signed(mut self, name: &'static str, value: &str) -> Self {
         self.signed.push((name, value.to_owned()));
         self
     }
 
+    /// Adds a header that the signature does not cover.
     fn added(mut self, name: &'static str, value: &str) -> Self {
         self.added.push((name, value.to_owned()));
         self
@@ -60,12 +65,13 @@ impl Ask {
         format!("{}/{}/{}/aws4_request", &self.date[..8], self.region, self.service)
     }
 
-    /// The key that signs on its day.
+    /// The signing key for the date, region and service of the request.
     fn key(&self) -> Vec<u8> {
         let steps = [&self.date[..8], self.region, self.service, "aws4_request"];
         steps.iter().fold(format!("AWS4{SECRET}").into_bytes(), |key, step| mac(&key, step))
     }
 
+    /// The signature over the request with this query, these headers and this hash of the content.
     fn signature(&self, query: &str, headers: &[(&str, String)], content: &str) -> String {
         let names: Vec<_> = headers.iter().map(|(name, _)| *name).collect();
         let lines: String =
@@ -115,6 +121,7 @@ impl Ask {
         self.text(&format!("{query}&X-Amz-Signature={signature}"), &headers)
     }
 
+    /// The bytes of the request, with all headers and the body.
     fn text(&self, query: &str, headers: &[(&str, String)]) -> Vec<u8> {
         let mark = if query.is_empty() { "" } else { "?" };
         let mut text = format!("{} {}{mark}{query} HTTP/1.1\r\n", self.method, self.path);
@@ -126,11 +133,12 @@ impl Ask {
     }
 }
 
-/// The time, as signatures have it.
+/// The current time in the form of signatures.
 fn now() -> String {
     stamp(std::time::SystemTime::now())
 }
 
+/// A time in the form of signatures: `YYYYMMDDThhmmssZ`.
 fn stamp(time: std::time::SystemTime) -> String {
     let mut text = Vec::new();
     let time = s3s::dto::Timestamp::from(time);
@@ -139,7 +147,7 @@ fn stamp(time: std::time::SystemTime) -> String {
     format!("{}Z", text.split(['.', 'Z']).next().unwrap())
 }
 
-/// Fails unless the answer has this status, and this code of an error.
+/// Sends a request, and fails unless the answer has this status and contains this text, such as the code of an error.
 fn expect(door: &Door, sent: &[u8], wanted: (u16, &str)) {
     let answer = door.ask(sent);
     let text = answer.escape_ascii().to_string();
@@ -190,7 +198,7 @@ fn headers_that_are_signed_must_be_sent() {
 }
 
 #[test]
-fn presigned_urls_end() {
+fn presigned_url_is_valid_for_at_most_seven_days() {
     let door = Door::new("s3-presigned-seconds");
     for (seconds, wanted) in [
         (600, OK),
@@ -303,7 +311,7 @@ fn stream_without_its_last_chunk_is_refused() {
     expect(&door, &signed_chunks(false).by_header(), refused);
 }
 
-/// The content of `k` after each of these, which were taken for plain operations on it.
+/// A server that ignored the parameters would take these for plain operations on `k` or on the bucket.
 #[test]
 fn operations_that_are_not_offered_change_nothing() {
     let door = Door::new("s3-not-offered");
@@ -416,7 +424,7 @@ fn claims_about_a_completed_upload_are_verified() {
     }
 }
 
-/// The checksum of the checksum of one part.
+/// The CRC32 of the CRC32 of a single part.
 fn composite_of(checksum: &str) -> String {
     use s3s::crypto::{Checksum as _, Crc32};
     let mut crc = Crc32::new();
@@ -425,7 +433,7 @@ fn composite_of(checksum: &str) -> String {
 }
 
 #[test]
-fn xml_is_compared_with_its_checksums() {
+fn xml_body_must_match_its_checksums() {
     let door = Door::new("s3-xml");
     let body = b"<Delete><Object><Key>other</Key></Object></Delete>".to_vec();
     let delete = || Ask { body: body.clone(), ..Ask::new("POST", "/b", "delete=") };
@@ -440,7 +448,7 @@ fn xml_is_compared_with_its_checksums() {
 }
 
 #[test]
-fn control_characters_that_xml_cannot_hold_are_refused() {
+fn control_characters_that_xml_cannot_represent_are_refused() {
     let door = Door::new("s3-control");
     let refused = (400, "InvalidArgument");
     for path in ["/b/a%01", "/b/%1B%5B2J", "/b/a%0D", "/b/%EF%BF%BF"] {
@@ -481,7 +489,7 @@ fn ranges_are_answered_or_ignored() {
 
 /// Every container is the source of copies, whatever its label is.
 #[test]
-fn copies_come_from_every_bucket() {
+fn copy_source_may_be_any_bucket() {
     let door = Door::new("s3-copies");
     for bucket in ["/my_run", "/Run1", "/ab", "/run:1", "/end-"] {
         expect(&door, &Ask::new("PUT", bucket, "").by_header(), OK);
@@ -498,7 +506,7 @@ fn copies_come_from_every_bucket() {
 }
 
 #[test]
-fn refused_signature_tells_its_remedy() {
+fn error_for_wrong_signature_names_the_remedy() {
     let door = Door::new("s3-remedies");
     let get = Ask::new("GET", "/b/k", "");
     let wrong = altered(&get, "Signature=", "Signature=0");
@@ -546,7 +554,7 @@ fn every_region_is_accepted() {
     door.check();
 }
 
-/// A request of which a part was altered after it was signed.
+/// A request signed by a header, in which `from` was replaced by `to` after the signature.
 fn altered(ask: &Ask, from: &str, to: &str) -> Vec<u8> {
     String::from_utf8(ask.by_header()).unwrap().replacen(from, to, 1).into_bytes()
 }
@@ -591,7 +599,7 @@ fn requests_may_be_signed_with_date() {
 }
 
 #[test]
-fn errors_name_their_request() {
+fn error_reply_has_the_request_id() {
     let door = Door::new("s3-request-id");
     let missing = Ask::new("GET", "/b/missing", "").by_header();
     expect(&door, &missing, (404, "<RequestId>0000000000000003</RequestId></Error>"));
@@ -600,7 +608,7 @@ fn errors_name_their_request() {
 
 /// Silent connections do not block clients with a key.
 #[test]
-fn silent_connections_keep_no_place() {
+fn silent_connections_do_not_block_signed_requests() {
     use std::io::{Read, Write};
     use std::net::TcpStream;
     let door = Door::with("s3-silent", super::Options { connections: 1, ..Default::default() });
@@ -622,7 +630,7 @@ fn silent_connections_keep_no_place() {
     runtime.block_on(served).unwrap();
 }
 
-/// A put of `content` as one chunk that is signed, with the chunk that ends it or without.
+/// A put of `content` as one signed chunk. `has_end` adds the empty chunk that ends the body.
 fn signed_chunks(has_end: bool) -> Ask {
     let content = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
     let put = Ask { content: content.to_owned(), ..Ask::new("PUT", "/b/new", "") };
@@ -680,7 +688,7 @@ fn headers_of_other_operations_are_refused() {
 }
 
 #[test]
-fn copies_have_the_checksum_that_they_name() {
+fn copy_gets_the_checksum_that_the_request_names() {
     let door = Door::new("s3-copy-checksum");
     let copy = Ask::new("PUT", "/b/copy", "").signed("x-amz-copy-source", "b/k");
     let copy = copy.signed("x-amz-checksum-algorithm", "CRC32");
@@ -691,7 +699,7 @@ fn copies_have_the_checksum_that_they_name() {
 }
 
 #[test]
-fn body_that_was_not_signed_is_refused_by_its_code() {
+fn body_other_than_the_signed_one_is_refused() {
     let door = Door::new("s3-unverified-bodies");
     let wrong = sha256(b"other");
     let mismatch = (400, "XAmzContentSHA256Mismatch");
@@ -714,7 +722,8 @@ fn body_that_was_not_signed_is_refused_by_its_code() {
     door.check();
 }
 
-/// A second completion is answered as the first one if it names the same parts, else as of an upload that is gone.
+/// A second completion succeeds like the first one if it names the same parts. Otherwise the upload does not exist any
+/// more.
 #[test]
 fn completed_upload_is_gone_for_other_parts() {
     let door = Door::new("s3-completed-twice");

@@ -33,7 +33,7 @@ pub const BUCKETS: [(Duration, &str); 6] = [
     (Duration::from_secs(10), "10"),
 ];
 
-/// Durations of requests.
+/// Histogram of the durations of requests.
 #[derive(Default)]
 pub struct Latency {
     /// Requests in each bucket, without those in the buckets before.
@@ -42,7 +42,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Counts a request.
+    /// Counts a request that took this long.
     pub fn add(&self, took: Duration) {
         let bucket = BUCKETS.iter().take_while(|(bound, _)| took > *bound).count();
         self.buckets[bucket].add(1);
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_counts_in_the_first_bucket_that_holds_it() {
+    fn request_counts_in_the_first_bucket_whose_bound_it_keeps() {
         let latency = Latency::default();
         for micros in [0, 100, 101, 1_000, 20_000_000] {
             latency.add(Duration::from_micros(micros));

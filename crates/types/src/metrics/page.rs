@@ -7,11 +7,13 @@ use std::fmt::Write;
 pub struct Page(String);
 
 impl Page {
+    /// Adds the two lines that begin a family of metrics. `kind` is its type in Prometheus.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a string does not fail.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
+    /// Adds a line with a value. `labels` is empty or has its braces.
     fn line(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
         let _ = writeln!(self.0, "{name}{labels} {value}");
     }
@@ -60,7 +62,7 @@ impl Page {
         self.0
     }
 
-    /// Writes a histogram of latencies: cumulative buckets, the sum in seconds, and the count.
+    /// Writes the histogram for one value of a label, `of`: cumulative buckets, the sum in seconds, and the count.
     fn write_histogram(&mut self, name: &str, of: &str, latency: &Latency) {
         let bounds = BUCKETS.iter().map(|(_, bound)| *bound).chain(["+Inf"]);
         let mut count = 0;

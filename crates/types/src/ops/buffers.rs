@@ -90,10 +90,10 @@ impl Sink<'_> {
         self.len() == 0
     }
 
-    /// Passes the buffers of the `len` bytes from `offset` on to `fill`, piece by piece.
+    /// Passes the space for the `len` bytes from `offset` on to `fill`, piece by piece. Bytes that do not fit are left
+    /// out.
     ///
-    /// # Errors
-    /// The first error of `fill`.
+    /// # Errors The first error of `fill`.
     pub fn visit(
         &mut self,
         offset: u64,
@@ -114,7 +114,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Copies `bytes` to the buffers from `offset` on.
+    /// Copies `bytes` to the buffers, from their byte `offset` on. Bytes that do not fit are left out.
     pub fn put(&mut self, offset: u64, bytes: &[u8]) {
         let mut rest = bytes;
         // A copy does not fail.
@@ -127,8 +127,8 @@ impl Sink<'_> {
     }
 }
 
-/// Range within a buffer that holds the stream's bytes `offset..end`. The buffer has `len` bytes and begins at stream
-/// offset `at`.
+/// Range within a buffer that holds the stream's bytes `offset..end`; `None` if it holds none of them. The buffer has
+/// `len` bytes and begins at stream offset `at`.
 fn overlap(at: u64, len: usize, offset: u64, end: u64) -> Option<(usize, usize)> {
     let from = offset.clamp(at, at + len as u64) - at;
     let to = end.clamp(at, at + len as u64) - at;

@@ -46,7 +46,8 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// Refuses a commit if the pool has one node only, or if the coordinator is not one of its nodes.
+    /// Refuses a commit over nodes unless this node's pool, at position `part`, belongs to several nodes and the
+    /// coordinator is one of them.
     ///
     /// # Errors
     /// `NotSupported`, `Invalid`.
@@ -80,17 +81,17 @@ impl Commit {
 }
 
 impl Commit {
-    /// True if the commit decision may have been swept: the commit started before `swept`.
+    /// True if the commit decision may have been swept: decisions of commits that started before `swept` are.
     #[must_use]
     pub fn may_be_swept(self, swept: Epoch) -> bool {
         self.id.start() < swept
     }
 
-    /// Refuses to prepare a commit on its coordinator in two cases. If the decision may have been swept, this may be a
-    /// late copy of the request. If the start is later than the node's `clock`, the node did not issue it.
+    /// Refuses to prepare a commit on its coordinator in two cases. If it started before `swept`, its decision may be
+    /// gone, and this may be a late copy of the request. If it starts after the node's `clock`, the start did not come
+    /// from this node.
     ///
-    /// # Errors
-    /// `Again`: the client draws a new id.
+    /// # Errors `Again`: the client draws a new id.
     pub fn check_start(self, swept: Epoch, clock: Epoch) -> Result<()> {
         if !self.may_be_swept(swept) && self.id.start() <= clock {
             return Ok(());
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_starts_after_swept_decisions_and_not_after_the_clock() {
+    fn commit_must_start_between_swept_decisions_and_the_clock() {
         let start = |start| {
             let id = CommitId::new(Epoch(start), Uuid([7; 16]));
             Commit { id, coordinator: 0 }.check_start(Epoch(10), Epoch(20)).map_err(|it| it.kind())

@@ -27,7 +27,7 @@ pub enum Anchor {
     #[default]
     Start,
     /// After a position in a shard. In a listing of keys, the position is a key encoded by [`encode_key`], or empty for
-    /// the beginning of the shard; so a listing can begin after any key. In a listing of extents, which are all on one
+    /// the beginning of the shard. So a listing can begin after any key. In a listing of extents, which are all on one
     /// shard, it is the next record ([`Anchor::at_record`]).
     After {
         /// Index of the shard.
@@ -54,8 +54,7 @@ impl Anchor {
 
     /// The record with which a listing of extents continues; `None` at its end.
     ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`] if it belongs to another listing.
+    /// # Errors [`ErrorKind::Invalid`] if the anchor is not one of a listing of extents.
     pub fn record(&self) -> Result<Option<u64>> {
         match self {
             Self::Start => Ok(Some(0)),
@@ -159,13 +158,13 @@ impl KeyQuery<'_> {
         want_extent: false,
     };
 
-    /// The exclusive lower bound of dkeys, encoded; empty if there is none.
+    /// The bound [`KeyQuery::after`], encoded for comparison with stored dkeys; empty if there is none.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Invalid`] if it is not a dkey of this kind.
     pub fn bound(&self, kind: KeyKind) -> Result<Vec<u8>> {
         let mut encoded = Vec::new();
-        // The bound is for a query of all dkeys.
+        // A query that names its dkey has no bound.
         match self.after.filter(|_| self.dkey.is_none()) {
             Some(after) => encode_key(kind, after, &mut encoded).map(|()| encoded),
             None => Ok(encoded),

@@ -45,7 +45,7 @@ pub struct FetchReply<'a> {
 }
 
 impl FetchReply<'_> {
-    /// Clears the results of an earlier attempt; the sink stays.
+    /// Clears the results of an earlier attempt, before the fetch is repeated. The sink stays.
     pub fn reset(&mut self) {
         self.size = 0;
         self.filled_bytes = 0;
@@ -75,7 +75,7 @@ impl<'a> Fetch<'a> {
         Self::new(akey, Wanted::Array(extents), record_size, sink)
     }
 
-    /// A fetch of `akey` without a condition, which does not ask what is filled.
+    /// A fetch of `akey` without a condition, which does not ask for [`FetchReply::filled`].
     fn new(akey: &'a [u8], wanted: Wanted<'a>, record_size: u64, sink: Sink<'a>) -> Self {
         let cond = Cond::NONE;
         let request = FetchRequest { akey, wanted, record_size, want_filled: false, cond };
@@ -146,6 +146,7 @@ impl ReadTokens {
         self.tokens().ends.is_empty()
     }
 
+    /// Locks the tokens.
     fn tokens(&self) -> MutexGuard<'_, Tokens> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -179,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_round_trip() {
+    fn tokens_are_returned_in_the_order_of_adding() {
         let tokens = ReadTokens::default();
         assert!(tokens.is_empty());
         let added = [&b"one"[..], b"", b"three"];
