@@ -76,7 +76,7 @@ impl Served {
         let inode = self.inode(number)?;
         let file = self.open_inode(&inode, flags, caller.is_user())?;
         let (handle, treatment) = self.handle(&inode, &file, flags);
-        // A file whose pages are kept has not changed. Of another one, the kernel may have an earlier size.
+        // A file whose pages are kept has not changed. For any other file, the kernel may have cached an earlier size.
         if !treatment.contains(FopenFlags::FOPEN_KEEP_CACHE) {
             self.dropper.drop_attributes(number);
         }

@@ -159,7 +159,7 @@ impl Served {
         })
     }
 
-    /// Begins a listing of the directory and returns its handle.
+    /// Serves `opendir`: begins a listing of the directory and returns its handle.
     pub(crate) fn open_directory(&self, number: u64) -> Answer<u64> {
         let dir = self.inode(number)?.node();
         if dir.kind() != Kind::Directory {

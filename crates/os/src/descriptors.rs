@@ -32,7 +32,8 @@ pub(crate) fn close_inherited() {
 /// Closes a descriptor by the system call itself. `close` and `syscall` of the C library may be intercepted, to protect
 /// the store's descriptors from programs.
 ///
-/// # Safety Nothing may use the descriptor any more.
+/// # Safety
+/// Nothing may use the descriptor any more.
 pub unsafe fn close_directly(descriptor: RawFd) {
     // SAFETY: as the caller promises.
     unsafe { rustix::io::close(descriptor) };
@@ -42,7 +43,8 @@ pub unsafe fn close_directly(descriptor: RawFd) {
 /// ignore. Calls the C library, as dropping does, because the interception library tracks the descriptors of the store
 /// there.
 ///
-/// # Errors Errors of the file system, such as `StorageFull`.
+/// # Errors
+/// Errors of the file system, such as `StorageFull`.
 pub fn close(file: File) -> io::Result<()> {
     // SAFETY: the descriptor belonged to `file`, so nothing uses it any more.
     match unsafe { libc::close(file.into_raw_fd()) } {
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn peer_notices_closed_socket_although_a_child_lives() {
+    fn a_peer_notices_the_end_of_a_parent_whose_child_lives() {
         let (mine, mut peer) = UnixStream::pair().unwrap();
         let (kept, mut go) = UnixStream::pair().unwrap();
         let closed = ClosedInChildren::new(mine.as_fd());

@@ -58,7 +58,8 @@ const ATTEMPTS: u32 = 1000;
 /// Creates a value that no forked child inherits half made: if another thread forked meanwhile, drops it and creates it
 /// again. Does not wait for the end of a fork, which may wait for locks of the program.
 ///
-/// # Errors The error of `make`.
+/// # Errors
+/// The error of `make`.
 pub fn undisturbed<T, E>(mut make: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     generation();
     for _ in 1..ATTEMPTS {

@@ -17,7 +17,8 @@ const SHARED: u32 = 0o1002;
 /// it belongs to this user or to the owner of the directory. This is the rule of `fs.protected_symlinks`, here for
 /// every component: otherwise, another user's link `/dev/shm/tank` decides which pool a command destroys.
 ///
-/// # Errors `NoPermission` for another user's link; errors of the file system.
+/// # Errors
+/// `NoPermission` for another user's link; errors of the file system.
 pub fn resolve_links(path: &Path) -> Result<PathBuf> {
     let failed =
         |error: io::Error| Error::io(format_args!("looking at {}", path.display()), &error);

@@ -39,7 +39,8 @@ impl RequestedChecksum {
     /// The checksum that the headers of a request to begin an upload name; `None` if they name none. Without `kind`,
     /// CRC64NVME is of the content, and every other algorithm of the checksums of parts.
     ///
-    /// # Errors `InvalidRequest` for a type that the checksum does not have.
+    /// # Errors
+    /// `InvalidRequest` for a type that the checksum does not have.
     pub(crate) fn new(
         algorithm: Option<&ChecksumAlgorithm>,
         kind: Option<&ChecksumType>,

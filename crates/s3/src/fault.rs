@@ -46,7 +46,7 @@ impl Fault {
         Self::S3(S3Error::with_message(code, why.into()))
     }
 
-    /// True for the error of S3 with this code.
+    /// True for an S3 error with this code, such as `NoSuchUpload`.
     pub(crate) fn is_code(&self, code: &str) -> bool {
         matches!(self, Self::S3(error) if error.code().as_str() == code)
     }

@@ -67,7 +67,8 @@ impl Found {
 
 /// Looks up the object of a key. A key does not exist if a name in its path is not a directory.
 ///
-/// # Errors `NoSuchKey`; errors of the store.
+/// # Errors
+/// `NoSuchKey`; errors of the store.
 pub(crate) fn find(bucket: &Bucket, key: &str) -> Outcome<Found> {
     let place = Place::existing(key)?;
     let missing = |error: Error| match error.kind() {

@@ -37,7 +37,8 @@ impl Framing {
 
     /// Moves past the next bytes of the body.
     ///
-    /// # Errors A reason if they are not chunks.
+    /// # Errors
+    /// A reason if they are not chunks.
     pub(crate) fn advance(&mut self, mut bytes: &[u8]) -> Result<(), String> {
         while let Some((first, rest)) = bytes.split_first() {
             match self {

@@ -37,8 +37,9 @@ impl Keys {
     /// Reads a file of keys: an access key and its secret on each line, and the word `read-only` if the key is for
     /// reading. Lines that are empty or begin with `#` are skipped.
     ///
-    /// # Errors [`ErrorKind::NoPermission`] if other users than the owner may use the file, [`ErrorKind::Invalid`] if
-    /// it has an invalid line, or no key at all; errors of reading it.
+    /// # Errors
+    /// [`ErrorKind::NoPermission`] if other users than the owner may use the file, [`ErrorKind::Invalid`] if it has an
+    /// invalid line, or no key at all; errors of reading it.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
         let failed =

@@ -157,7 +157,8 @@ impl Walk<'_> {
         self.lines.object(key, |key| listed(self.bucket, key, target.inode(), record.as_deref()))
     }
 
-    /// Lists a directory, whose path is `key`: as one common prefix, or the keys below it.
+    /// Lists a directory, whose path is `key`: as one common prefix if the delimiter is a slash behind the prefix, else
+    /// the keys below it.
     fn list_subdirectory(&mut self, dir: &Node, key: &str, entry: &Entry) -> Outcome<()> {
         let node = match dir.lookup(entry.name.as_bytes()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -169,6 +170,8 @@ impl Walk<'_> {
             && key.len() > prefix.len()
             && key.starts_with(prefix.as_str());
         if is_one {
+            // A directory that only leads to objects may be empty, or have only keys before the page: then it is not
+            // shown.
             let is_surely_used = mark.as_deref() != Some(IS_WAY) && !after.starts_with(key);
             let is_shown = key != after && (is_surely_used || has_keys(self.bucket, key, after)?);
             if is_shown {

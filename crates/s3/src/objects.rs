@@ -280,7 +280,8 @@ impl Service {
         }
     }
 
-    /// Opens the object of a key: its metadata and its content. A directory has no content.
+    /// Opens the object of a key, and returns its metadata and its content. A directory has no content. `with_parts`
+    /// also reads the parts of its multipart upload.
     fn open(&self, bucket: &str, key: &str, with_parts: bool) -> Outcome<(Head, Option<Content>)> {
         let bucket = match self.opened(bucket)? {
             Opened::Files(bucket) => bucket,

@@ -46,7 +46,8 @@ impl ArrayAttributes {
 
     /// Checks that both sizes are allowed.
     ///
-    /// # Errors [`ErrorKind::Invalid`] if one of them is not.
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if one of them is not.
     pub fn check(self) -> Result<()> {
         match (1..=RECORD_SIZE_MAX).contains(&self.cell_size) && self.chunk_size > 0 {
             true => Ok(()),

@@ -119,7 +119,7 @@ pub struct Summing<'t, T> {
 }
 
 impl<T: Extend<u8>> Summing<'_, T> {
-    /// Adds the next piece.
+    /// Adds the next piece. At the end of each chunk, appends its checksum to the table.
     pub fn add(&mut self, mut data: &[u8]) {
         while !data.is_empty() {
             let (part, rest) = data.split_at(data.len().min(CHECKSUM_CHUNK - self.filled));

@@ -120,6 +120,13 @@ impl Capabilities {
 
     /// The capabilities and restrictions in which the backend differs from [`Capabilities::all`]: name of the field,
     /// and a sentence for users.
+    ///
+    /// ```
+    /// use esker_types::info::Capabilities;
+    /// assert_eq!(Capabilities::all(4).exceptions().count(), 0);
+    /// let posix = Capabilities { snapshots: false, ..Capabilities::all(4) };
+    /// assert!(posix.exceptions().eq([("snapshots", "there are no snapshots")]));
+    /// ```
     pub fn exceptions(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let all = [
             (!self.snapshots, "snapshots", "there are no snapshots"),

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn encoded_byte_keys_keep_their_order_and_decode() {
+    fn encoding_keeps_the_order_and_comes_back() {
         let keys: [&[u8]; 7] = [b"\0", b"\0\0", b"\0\x01", b"a", b"a\0", b"a\0b", b"ab"];
         let all: Vec<_> = keys.iter().map(|key| encoded(KeyKind::Bytes, key)).collect();
         assert!(all.is_sorted());

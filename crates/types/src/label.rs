@@ -6,7 +6,8 @@ use crate::{Error, ErrorKind, Result, Uuid};
 /// must not start with `.`, because it may become the name of a file, which would be hidden. It must not end with `:`,
 /// because `POOL/CONT:` is the root directory of `CONT`.
 ///
-/// # Errors [`ErrorKind::Invalid`].
+/// # Errors
+/// [`ErrorKind::Invalid`].
 pub fn check_label(label: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":._-".contains(&byte);
     let valid = (1..=LABEL_MAX).contains(&label.len())
@@ -29,7 +30,8 @@ pub fn check_label(label: &str) -> Result<()> {
 /// Checks the label of a pool: as [`check_label`], and without a colon. Commands take a name with a colon for a URL, so
 /// they would not find the pool by its label.
 ///
-/// # Errors [`ErrorKind::Invalid`].
+/// # Errors
+/// [`ErrorKind::Invalid`].
 pub fn check_pool_label(label: &str) -> Result<()> {
     let Some((scheme, rest)) = label.split_once(':') else { return check_label(label) };
     let message = match scheme {

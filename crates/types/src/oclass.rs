@@ -229,8 +229,9 @@ impl ObjectClass {
     /// groups. Older classes keep their id. A redundancy factor of the pool does not reduce the groups of classes with
     /// a single copy.
     ///
-    /// # Errors [`ClassError::Unknown`], or [`ClassError::DoesNotFit`] if groups times group size exceed the targets,
-    /// or a group exceeds the domains.
+    /// # Errors
+    /// [`ClassError::Unknown`], or [`ClassError::DoesNotFit`] if groups times group size exceed the targets, or a group
+    /// exceeds the domains.
     pub fn fit(self, targets: u32, domains: u32) -> Result<Self, ClassError> {
         if self.0 == RP_XSF {
             return if domains >= 2 { Ok(self) } else { Err(ClassError::DoesNotFit) };

@@ -83,7 +83,7 @@ fn set_open_times(file: &OpenFile, wanted: In<libc::timespec>) -> Answer<c_int> 
     }
 }
 
-/// Converts times of C from microseconds to nanoseconds. `None`, the current time, for a null pointer.
+/// Converts two times of C from microseconds to nanoseconds. `None`, which means the current time, for a null pointer.
 fn from_micros(times: In<libc::timeval>) -> Answer<Option<[libc::timespec; 2]>> {
     let [access, change] = times.values(2) else { return Ok(None) };
     let time = |time: &libc::timeval| match time.tv_usec {

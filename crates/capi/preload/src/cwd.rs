@@ -124,7 +124,8 @@ fn c_string(bytes: &[u8]) -> Answer<CString> {
     CString::new(bytes).or_else(|_| refuse(libc::EINVAL))
 }
 
-/// Changes the working directory to a directory of the mount point.
+/// Changes the working directory to a directory of the mount point, and that of the kernel to the one that represents
+/// it.
 pub(crate) fn enter(node: Node) -> Answer<c_int> {
     let fd = stand_in(&node)?;
     let entered = raw::change_directory(fd);

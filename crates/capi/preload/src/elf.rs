@@ -67,6 +67,7 @@ mod tests {
     /// Difference between the addresses of the file's contents and their offsets.
     const BASE: u64 = 0x40_0000;
 
+    /// The values as little-endian words.
     fn words(values: &[u64]) -> Vec<u8> {
         values.iter().flat_map(|value| value.to_le_bytes()).collect()
     }

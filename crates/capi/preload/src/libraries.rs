@@ -72,8 +72,8 @@ extern "C" fn before(path: Text, flags: c_int, caller: *const c_void) -> Call {
     Call { path, function }
 }
 
-/// Copies the library at `path` and the libraries that it needs, and returns the path of the copy for the loader.
-/// `None` to use the program's path.
+/// Copies the library at `path` and the libraries that it needs, and returns the path of the copy for `dlopen`. `None`
+/// to use the program's path. `caller` is the return address of the call.
 fn prepare(path: Text, flags: c_int, caller: *const c_void) -> Option<Text> {
     static COUNT: Counter = Counter::new();
     let wanted = path.bytes().filter(|path| !path.is_empty() && !threads::is_inside())?;
@@ -178,10 +178,10 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// Looks up `dlerror` of the C library, for the exported `dlerror` and for [`c::dlerror`]. A later lookup would delete
-/// a message of the loader.
+/// Looks up `dlerror` of the C library now, for the exported `dlerror` and for [`c::dlerror`]. A later lookup would
+/// delete a message of the loader.
 pub(crate) fn look_up() {
-    // SAFETY: it returns nothing yet.
+    // SAFETY: this is the `dlerror` that this library exports. No message exists yet, so it returns null.
     unsafe { libc::dlerror() };
     c::dlerror();
 }

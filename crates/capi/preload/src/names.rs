@@ -28,7 +28,7 @@ fn make_directory(path: &MountPath<'_>, mode: u32) -> Answer<c_int> {
     Ok(0)
 }
 
-/// Serves `unlink`.
+/// Serves `unlink`: removes a file or a link, if possible by a single message.
 pub(crate) fn unlink_file(path: &MountPath<'_>) -> Answer<c_int> {
     if path.unlink_by_known_path()? {
         return Ok(0);

@@ -153,6 +153,7 @@ export! {
     }
 
     fn vfork() -> c_int | _next {
+        // The child of the kernel's `vfork` shares its parent's memory, and runs no handlers of `pthread_atfork`.
         // SAFETY: a full copy of the process is more than `vfork` promises.
         unsafe { libc::fork() }
     }

@@ -51,22 +51,27 @@ fn numbers(number: c_long, a: usize, b: usize, c: usize) -> Answer<isize> {
     checked(unsafe { call(number, [a, b, c, 0, 0, 0]) })
 }
 
+/// `lseek`: returns the new offset.
 pub(crate) fn seek(fd: c_int, offset: i64, whence: c_int) -> Answer<i64> {
     numbers(libc::SYS_lseek, fd as usize, offset as usize, whence as usize).map(|at| at as i64)
 }
 
+/// `close`. Errors have no effect: the descriptor is free in any case.
 pub(crate) fn close(fd: c_int) {
     let _ = numbers(libc::SYS_close, fd as usize, 0, 0);
 }
 
+/// `fcntl` with a number as its argument. For locks, see [`lock_range`].
 pub(crate) fn control(fd: c_int, command: c_int, argument: usize) -> Answer<c_int> {
     numbers(libc::SYS_fcntl, fd as usize, command as usize, argument).map(|value| value as c_int)
 }
 
+/// `dup3`: makes `to` a duplicate of `from`, and returns it.
 pub(crate) fn duplicate(from: c_int, to: c_int, flags: c_int) -> Answer<c_int> {
     numbers(libc::SYS_dup3, from as usize, to as usize, flags as usize).map(|fd| fd as c_int)
 }
 
+/// `flock`.
 pub(crate) fn lock_whole(fd: c_int, operation: c_int) -> Answer<c_int> {
     numbers(libc::SYS_flock, fd as usize, operation as usize, 0).map(|value| value as c_int)
 }
@@ -107,6 +112,7 @@ pub(crate) unsafe fn submit(context: usize, request: usize) -> Answer<()> {
     }
 }
 
+/// Id of this process, from the kernel.
 pub(crate) fn pid() -> c_int {
     numbers(libc::SYS_getpid, 0, 0, 0).map_or(0, |pid| pid as c_int)
 }
@@ -123,10 +129,12 @@ pub(crate) fn real_user() -> (u32, u32) {
     (number(libc::SYS_getuid), number(libc::SYS_getgid))
 }
 
+/// `umask`: returns the mask before.
 pub(crate) fn set_umask(mask: u32) -> u32 {
     numbers(libc::SYS_umask, mask as usize, 0, 0).map_or(0, |before| before as u32)
 }
 
+/// `close_range`.
 pub(crate) fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> Answer<c_int> {
     numbers(libc::SYS_close_range, first as usize, last as usize, flags as usize)
         .map(|value| value as c_int)
@@ -180,7 +188,7 @@ pub(crate) fn anonymous(name: &CStr, flags: c_uint) -> Answer<c_int> {
     checked(unsafe { call(libc::SYS_memfd_create, with) }).map(|fd| fd as c_int)
 }
 
-/// Opens a file by a system call.
+/// `open`: returns the descriptor.
 pub(crate) fn open(path: &CStr, flags: c_int, mode: u32) -> Answer<c_int> {
     let at = libc::AT_FDCWD as usize;
     let with = [at, path.as_ptr() as usize, flags as usize, mode as usize, 0, 0];
@@ -195,6 +203,7 @@ pub(crate) fn find(dir: c_int, path: &CStr) -> Answer<()> {
     checked(unsafe { call(libc::SYS_faccessat, with) }).map(drop)
 }
 
+/// `mkdir`.
 pub(crate) fn make_directory(path: &CStr, mode: u32) -> Answer<()> {
     let at = libc::AT_FDCWD as usize;
     let with = [at, path.as_ptr() as usize, mode as usize, 0, 0, 0];
@@ -202,13 +211,14 @@ pub(crate) fn make_directory(path: &CStr, mode: u32) -> Answer<()> {
     checked(unsafe { call(libc::SYS_mkdirat, with) }).map(drop)
 }
 
-/// Removes a file by a system call.
+/// `unlink`. Errors are ignored.
 pub(crate) fn unlink(path: &CStr) {
     let with = [libc::AT_FDCWD as usize, path.as_ptr() as usize, 0, 0, 0, 0];
     // SAFETY: the path ends with a zero byte.
     let _ = unsafe { call(libc::SYS_unlinkat, with) };
 }
 
+/// `rmdir`. Errors are ignored.
 pub(crate) fn remove_directory(path: &CStr) {
     let flags = libc::AT_REMOVEDIR as usize;
     let with = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0, 0, 0];
@@ -216,10 +226,12 @@ pub(crate) fn remove_directory(path: &CStr) {
     let _ = unsafe { call(libc::SYS_unlinkat, with) };
 }
 
+/// `fchdir`.
 pub(crate) fn change_directory(fd: c_int) -> Answer<()> {
     numbers(libc::SYS_fchdir, fd as usize, 0, 0).map(drop)
 }
 
+/// `readlink`: the target, at the start of `room`. It is cut off if it does not fit.
 pub(crate) fn read_link<'a>(path: &CStr, room: &'a mut [u8]) -> Answer<&'a [u8]> {
     let at = libc::AT_FDCWD as usize;
     let with = [at, path.as_ptr() as usize, room.as_mut_ptr() as usize, room.len(), 0, 0];
@@ -237,7 +249,7 @@ pub(crate) fn pipe() -> Answer<(c_int, c_int)> {
     Ok((ends[0], ends[1]))
 }
 
-/// Reads by a system call.
+/// `read`: returns the number of bytes read.
 pub(crate) fn read(fd: c_int, room: &mut [u8]) -> Answer<usize> {
     let with = [fd as usize, room.as_mut_ptr() as usize, room.len(), 0, 0, 0];
     // SAFETY: the buffer has this length.
@@ -280,26 +292,28 @@ pub(crate) fn exit() -> ! {
     }
 }
 
-/// Writes by a system call.
+/// `write`: returns the number of bytes written.
 pub(crate) fn write(fd: c_int, data: &[u8]) -> Answer<usize> {
     let with = [fd as usize, data.as_ptr() as usize, data.len(), 0, 0, 0];
     // SAFETY: the data has this length.
     checked(unsafe { call(libc::SYS_write, with) }).map(|count| count as usize)
 }
 
+/// `pread`: returns the number of bytes read.
 pub(crate) fn read_at(fd: c_int, room: &mut [u8], offset: i64) -> Answer<usize> {
     let with = [fd as usize, room.as_mut_ptr() as usize, room.len(), offset as usize, 0, 0];
     // SAFETY: the buffer has this length.
     checked(unsafe { call(libc::SYS_pread64, with) }).map(|count| count as usize)
 }
 
+/// `pwrite`: returns the number of bytes written.
 pub(crate) fn write_at(fd: c_int, data: &[u8], offset: i64) -> Answer<usize> {
     let with = [fd as usize, data.as_ptr() as usize, data.len(), offset as usize, 0, 0];
     // SAFETY: the data has this length.
     checked(unsafe { call(libc::SYS_pwrite64, with) }).map(|count| count as usize)
 }
 
-/// Writes all of the data.
+/// Writes all of the data at an offset, by as many calls as needed.
 pub(crate) fn write_all_at(fd: c_int, mut data: &[u8], mut offset: i64) -> Answer<()> {
     while !data.is_empty() {
         let done = write_at(fd, data, offset)?;
@@ -317,6 +331,7 @@ pub(crate) fn punch(fd: c_int, offset: u64, length: u64) -> Answer<()> {
     checked(unsafe { call(libc::SYS_fallocate, with) }).map(drop)
 }
 
+/// `ftruncate`: sets the size of a file in bytes.
 pub(crate) fn resize(fd: c_int, length: i64) -> Answer<()> {
     numbers(libc::SYS_ftruncate, fd as usize, length as usize, 0).map(drop)
 }
@@ -356,6 +371,7 @@ pub(crate) fn status(fd: c_int) -> Answer<libc::stat> {
     Ok(unsafe { status.assume_init() })
 }
 
+/// `mprotect`.
 pub(crate) fn protect(start: usize, length: usize, protection: c_int) -> Answer<()> {
     numbers(libc::SYS_mprotect, start, length, protection as usize).map(drop)
 }
@@ -383,12 +399,13 @@ pub(crate) fn map_shared(fd: c_int, length: usize) -> Answer<usize> {
     checked(unsafe { call(libc::SYS_mmap, with) }).map(|at| at as usize)
 }
 
+/// Bytes of a page of memory.
 pub(crate) fn page_size() -> usize {
     // SAFETY: it only returns a number.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// Unmaps private memory of this library.
+/// `munmap`, for memory that nothing uses any more. Errors are ignored.
 pub(crate) fn unmap(start: usize, length: usize) {
     let _ = numbers(libc::SYS_munmap, start, length, 0);
 }

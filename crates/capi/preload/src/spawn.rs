@@ -125,11 +125,13 @@ fn add_directory(list: *mut c_void, fd: c_int) -> c_int {
 
 export! {
     fn popen(command: Text, mode: Text) -> *mut c_void | next {
+        // The C library starts the program without the handlers of `pthread_atfork`.
         process::before_fork();
         next(command, mode)
     }
 
     fn system(command: Text) -> c_int | next {
+        // The C library starts the program without the handlers of `pthread_atfork`.
         process::before_fork();
         next(command)
     }

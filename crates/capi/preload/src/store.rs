@@ -49,7 +49,7 @@ fn find() -> Result<&'static Table, String> {
 }
 
 /// Returns the path of the library with the store, which is in the directory of this library, or in that of the file to
-/// which a link to this library points. None if neither has it.
+/// which a link to this library points. `None` if neither has it.
 fn path() -> Option<PathBuf> {
     let own = path_of_this_library()?;
     let beside = |path: PathBuf| Some(path.with_file_name(LIBRARY)).filter(|path| path.exists());

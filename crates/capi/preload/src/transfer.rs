@@ -265,14 +265,17 @@ export! {
     }
 
     fn posix_fadvise(fd: c_int, offset: i64, length: i64, advice: c_int) -> c_int | next {
+        // Advice does not change how the store reads.
         on(fd, |_| Ok(0), || next(fd, offset, length, advice))
     }
 
     fn posix_fadvise64(fd: c_int, offset: i64, length: i64, advice: c_int) -> c_int | next {
+        // Advice does not change how the store reads.
         on(fd, |_| Ok(0), || next(fd, offset, length, advice))
     }
 
     fn readahead(fd: c_int, offset: i64, length: usize) -> isize | next {
+        // The store does not read ahead on request.
         on(fd, |_| Ok(0), || next(fd, offset, length))
     }
 }

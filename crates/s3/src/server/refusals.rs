@@ -285,7 +285,7 @@ fn weak_and_double_signatures_are_refused() {
     expect(&door, b"PUT /b?renameObject HTTP/1.1\r\nhost: door\r\n\r\n", DENIED);
 }
 
-/// A body in chunks of which the last, which is empty, is missing.
+/// The last chunk of a body in chunks is empty, and marks the end.
 #[test]
 fn stream_without_its_last_chunk_is_refused() {
     let door = Door::new("s3-last-chunk");

@@ -93,7 +93,8 @@ impl Sink<'_> {
     /// Passes the space for the `len` bytes from `offset` on to `fill`, piece by piece. Bytes that do not fit are left
     /// out.
     ///
-    /// # Errors The first error of `fill`.
+    /// # Errors
+    /// The first error of `fill`.
     pub fn visit(
         &mut self,
         offset: u64,

@@ -91,7 +91,8 @@ impl Commit {
     /// gone, and this may be a late copy of the request. If it starts after the node's `clock`, the start did not come
     /// from this node.
     ///
-    /// # Errors `Again`: the client draws a new id.
+    /// # Errors
+    /// `Again`: the client draws a new id.
     pub fn check_start(self, swept: Epoch, clock: Epoch) -> Result<()> {
         if !self.may_be_swept(swept) && self.id.start() <= clock {
             return Ok(());

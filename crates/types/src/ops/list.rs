@@ -54,7 +54,8 @@ impl Anchor {
 
     /// The record with which a listing of extents continues; `None` at its end.
     ///
-    /// # Errors [`ErrorKind::Invalid`] if the anchor is not one of a listing of extents.
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the anchor is not one of a listing of extents.
     pub fn record(&self) -> Result<Option<u64>> {
         match self {
             Self::Start => Ok(Some(0)),
