@@ -1,7 +1,7 @@
 //! Listing the keys of files in their order.
 //!
 //! The keys of a bucket are the paths of its files. A walk visits each directory that the page concerns, and takes its
-//! entries in their order, [`LIST_WINDOW`] at a time, from the first that the page shows. So the cost of a page depends
+//! entries in their order, `LIST_WINDOW` at a time, from the first that the page shows. So the cost of a page depends
 //! neither on the number of entries nor on its position. A directory sorts as its name with a slash.
 use crate::bucket::Bucket;
 use crate::fault::Outcome;

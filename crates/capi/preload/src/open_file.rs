@@ -394,7 +394,7 @@ impl OpenFile {
         self.position.seek(fd, to, libc::SEEK_SET)
     }
 
-    /// Appends `parts`. Returns the offset and the number of the bytes written.
+    /// Appends `parts`. Returns the offset of the first byte written and the number of bytes written.
     pub(crate) fn append_parts(&self, file: &File, parts: &[&[u8]]) -> Answer<(u64, usize)> {
         let joined;
         let data = match parts {

@@ -196,7 +196,7 @@ pub(crate) fn open(path: &CStr, flags: c_int, mode: u32) -> Answer<c_int> {
     checked(unsafe { call(libc::SYS_openat, with) }).map(|fd| fd as c_int)
 }
 
-/// Checks that a path exists, following links.
+/// Checks that `path`, taken relative to the descriptor `dir`, exists, following links.
 pub(crate) fn find(dir: c_int, path: &CStr) -> Answer<()> {
     let with = [dir as usize, path.as_ptr() as usize, libc::F_OK as usize, 0, 0, 0];
     // SAFETY: the path ends with a zero byte.

@@ -150,8 +150,8 @@ fn step(from: End, to: End, room: &mut [u8]) -> Answer<usize> {
     Ok(done)
 }
 
-/// Checks the arguments of `copy_file_range`, and returns the number of bytes to copy. Within one file, the bytes that
-/// the copy appends do not count.
+/// Checks the arguments of `copy_file_range`, and returns the number of bytes to copy. Within one file, that number
+/// ends at the end of the file, and the two ranges must not overlap.
 fn check_range(from: End, to: End, length: usize, flags: c_uint) -> Answer<usize> {
     // Errors have the order in which Linux checks: descriptors, flags, directories, modes.
     let are_directories = (from.is_directory()?, to.is_directory()?);
