@@ -199,6 +199,7 @@ impl Inode {
         let mut state = self.state();
         state.opens = state.opens.saturating_sub(1);
         let last = if state.opens == 0 { state.file.take() } else { None };
+        // The file is closed without the lock.
         drop(state);
         drop(last);
     }

@@ -132,6 +132,7 @@ impl Served {
         };
         let mut from = self.inode(parent)?.node();
         let mut to = self.inode(new_parent)?.node();
+        // Only a move to another directory can put a directory below itself.
         if parent != new_parent {
             (from, to) = (self.as_it_stands(from)?, self.as_it_stands(to)?);
         }

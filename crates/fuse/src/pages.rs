@@ -191,6 +191,7 @@ mod tests {
         assert!(!written(size / 4, LARGE_REQUEST_MIN).are_useless(size / 4));
         assert!(!written(size / 4, LARGE_REQUEST_MIN).are_useless(size));
         let mut pages = written(size, LARGE_REQUEST_MIN);
+        // Small reads count only if there are more than `SMALL_READS_MAX`.
         (0..SMALL_READS_MAX).for_each(|_| pages.note_read(8));
         assert!(pages.are_useless(size));
         pages.note_read(8);

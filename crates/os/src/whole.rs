@@ -273,6 +273,7 @@ fn draft_of(path: &Path) -> io::Result<Option<Draft>> {
     match path.metadata() {
         Ok(there) if there.is_file() => drop(File::options().write(true).open(&path)?),
         Ok(_) => return Ok(None),
+        // There is no file yet, or the draft reports the error.
         Err(_) => {}
     }
     Ok(Some(Draft::begin(&path, 0o666)?))

@@ -259,8 +259,8 @@ fn next_names(
     Ok((names.filter(|name| is_below(name.as_bytes())).collect(), last))
 }
 
-/// Prefixes of a sort text, which may be names of directories that sort after it. Example: `a` is before `a.txt`, but
-/// the directory `a/` is after it.
+/// The prefixes of the sort text `order` that begin with `below`, and `below` itself. They may be names of directories
+/// that sort after `order`. Example: `a` is before `a.txt`, but the directory `a/` is after it.
 fn names_before(order: &[u8], below: &str) -> impl Iterator<Item = String> {
     let begins =
         (below.len()..=order.len()).filter_map(|end| std::str::from_utf8(&order[..end]).ok());

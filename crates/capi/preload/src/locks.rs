@@ -89,6 +89,7 @@ fn make(name: &CStr) -> Answer<c_int> {
 
 /// Opens or makes a file in the directory for lock files, without telling the store.
 pub(crate) fn open_or_make(name: &CStr) -> Answer<c_int> {
+    // Another process may make the file between the first two attempts.
     open_made(name).or_else(|_| make(name)).or_else(|_| open_made(name))
 }
 

@@ -194,8 +194,8 @@ impl<'a> MountPath<'a> {
         }
     }
 
-    /// Continues above the mount point with `rest`, from where the path may lead back in. [`Fail::Outside`] if it does
-    /// not.
+    /// Continues with `rest` in the directory that contains the mount point, because `..` has left the mount point. If
+    /// `rest` leads back in, the path starts anew at the root. Otherwise, fails with [`Fail::Outside`].
     fn out(mut self, rest: &[u8]) -> Answer<Self> {
         let mount = &*config::get().mount;
         let above =
@@ -322,7 +322,8 @@ pub(crate) fn find_and<T>(
     dfs::find_any_and(find, Node::oid, work, Fail::is_missing)
 }
 
-/// The path from the root of the file system, for an absolute path in the mount point.
+/// The path from the root of the file system, for an absolute path in the mount point. The common case needs no more
+/// than [`below_mount`]; [`inside`] handles `.`, `..` and double slashes above the mount point.
 fn absolute(path: &[u8]) -> &[u8] {
     let rest = below_mount(path).or_else(|| inside(path));
     rest.filter(|rest| !rest.is_empty()).unwrap_or(b"/")

@@ -61,6 +61,7 @@ impl Ask {
         self
     }
 
+    /// The scope of the credential: date, region and service, as the signature of AWS defines it.
     fn scope(&self) -> String {
         format!("{}/{}/{}/aws4_request", &self.date[..8], self.region, self.service)
     }
@@ -174,6 +175,7 @@ fn headers_that_are_not_signed_are_refused() {
         ("X-AMZ-Storage-Class", "STANDARD"),
     ] {
         expect(&door, &put().added(name, value).by_query(), DENIED);
+        // A request that is signed by a header always has this one, and signs it.
         if name != "x-amz-content-sha256" {
             expect(&door, &put().added(name, value).by_header(), DENIED);
         }
