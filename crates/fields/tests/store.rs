@@ -1,6 +1,7 @@
 //! The field store: visibility, order of results, and removal.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
+use esker::backend::NewContainer;
 use esker::{Pool, Wait};
 use esker_conformance::place::Place;
 use esker_fields::request::{Request, Selection};
@@ -8,6 +9,7 @@ use esker_fields::{Date, FieldStore, Key, Schema};
 use esker_testing::HANG;
 use esker_types::ErrorKind;
 use esker_types::info::OpenMode;
+use esker_types::limits::ATTR_VALUE_MAX;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -118,6 +120,20 @@ fn unflushed_fields_never_appear_and_are_purged() {
     assert_eq!((dry.unflushed, dry.bytes), (1, 4));
     assert_eq!(store.purge(&everything, true, |_| Ok(())).unwrap(), dry);
     assert_eq!(store.purge(&everything, true, |_| Ok(())).unwrap().unflushed, 0);
+}
+
+/// A property of the container stores the schema.
+#[test]
+fn schema_too_long_to_be_stored_is_refused_before_anything_is_stored() {
+    let (pool, label) = new_place();
+    let text = format!("# {}\n[class [date [step]]]", "x".repeat(ATTR_VALUE_MAX));
+    let schema = Schema::parse(&text, "test").unwrap();
+    let refused = FieldStore::create(&pool, &label, &schema).err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Overflow, "{refused}");
+    pool.create_container(&NewContainer::named(&label)).wait().unwrap();
+    let refused = FieldStore::open_or_create(&pool, &label, &schema).err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Overflow, "{refused}");
+    FieldStore::open_or_create(&pool, &label, &Schema::default_mars().unwrap()).unwrap();
 }
 
 #[test]
@@ -466,6 +482,7 @@ fn field_store_works_on_posix() {
 fn run_all_tests() {
     flush_makes_all_fields_visible_atomically();
     unflushed_fields_never_appear_and_are_purged();
+    schema_too_long_to_be_stored_is_refused_before_anything_is_stored();
     fields_come_in_the_order_of_the_request();
     retrieve_names_missing_fields();
     a_step_also_selects_the_range_up_to_it();

@@ -6,6 +6,7 @@ use crate::schema::Schema;
 use esker::backend::{Capabilities, NewContainer};
 use esker::{Access, Container, Kv, Pool, Wait};
 use esker_types::info::OpenMode;
+use esker_types::limits::ATTR_VALUE_MAX;
 use esker_types::{Error, ErrorKind, Result};
 
 /// Options of a new store.
@@ -78,7 +79,8 @@ impl FieldStore {
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if `label` is taken, [`ErrorKind::NotSupported`] if the pool has no
-    /// transactions, [`ErrorKind::Invalid`] if fields would be lost under the schema.
+    /// transactions, [`ErrorKind::Invalid`] if fields would be lost under the schema, [`ErrorKind::Overflow`] for a
+    /// schema beyond [`ATTR_VALUE_MAX`].
     pub fn create(pool: &Pool, label: &str, schema: &Schema) -> Result<Self> {
         Self::create_with(pool, label, schema, NewFields::default())
     }
@@ -184,6 +186,15 @@ fn check_new(capabilities: Capabilities, schema: &Schema) -> Result<()> {
         let text = "fields need a pool with transactions, and this one has none: use one made with `esker \
                     pool create`, or one on Ceph";
         return Err(Error::new(ErrorKind::NotSupported, text));
+    }
+    let bytes = schema.text().len();
+    if bytes > ATTR_VALUE_MAX {
+        // A property of the container stores it.
+        let text = format!(
+            "a schema of {bytes} bytes: that of a store has at most {ATTR_VALUE_MAX} (ATTR_VALUE_MAX); remove \
+             comments or rules"
+        );
+        return Err(Error::new(ErrorKind::Overflow, text));
     }
     schema.refuse_loss()
 }
