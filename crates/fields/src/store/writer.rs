@@ -141,10 +141,11 @@ impl FieldWriter {
     /// The next number for a field's array.
     fn number(&mut self) -> Result<u64> {
         let now = generation();
-        let numbers = self.numbers.take().filter(|numbers| numbers.generation == now);
-        let mut numbers = match numbers {
-            Some(numbers) if numbers.next < numbers.end && !numbers.is_old() => numbers,
-            older => self.take_numbers(older)?,
+        self.numbers = self.numbers.take().filter(|numbers| numbers.generation == now);
+        let has_next = |numbers: &Numbers| numbers.next < numbers.end && !numbers.is_old();
+        let mut numbers = match self.numbers.take_if(|numbers| has_next(numbers)) {
+            Some(numbers) => numbers,
+            None => self.take_numbers()?,
         };
         numbers.next += 1;
         let number = numbers.next - 1;
@@ -154,21 +155,23 @@ impl FieldWriter {
         Ok(number)
     }
 
-    /// Reserves a batch of numbers and adds it to the catalogue, so that a purge finds unflushed fields.
-    fn take_numbers(&self, older: Option<Numbers>) -> Result<Numbers> {
+    /// Reserves a batch of numbers and adds it to the catalogue, so that a purge finds unflushed fields. On success, the
+    /// new batch has the leases of the one before it. On failure, that one keeps them, and its pending fields stay safe.
+    fn take_numbers(&mut self) -> Result<Numbers> {
         let first = self.store.container().allocate_oids(NUMBERS).wait()?;
-        let mut held = older.map_or_else(Vec::new, |numbers| numbers.held);
         let reserved = now_seconds();
         let marker = self.store.marker(first)?;
         let losses = self.store.container().lease_losses(marker.oid());
         // The lease comes before the entry in the catalogue, so that no purge takes this writer for dead.
-        held.push(marker.lease().wait()?);
+        let lease = marker.lease().wait()?;
         self.store.record_batch(first)?;
         let (akey, count) = (first.to_be_bytes(), NUMBERS.to_le_bytes());
         let catalogue = self.store.catalogue();
         catalogue
             .update(layout::WRITERS, Cond::NONE, &[put(&akey, &count)], Access::Latest)
             .wait()?;
+        let mut held = self.numbers.take().map_or_else(Vec::new, |numbers| numbers.held);
+        held.push(lease);
         let (end, generation) = (first + NUMBERS, generation());
         Ok(Numbers { next: first, end, reserved, losses, generation, held })
     }
