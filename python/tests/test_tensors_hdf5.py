@@ -465,8 +465,12 @@ def test_elements_that_were_never_written_have_the_fill_value(tensors, tmp_path)
         file.create_dataset("zero", (100, 70), "f4", chunks=(30, 20))
         file.create_dataset("late", (10, 7), "f4", fillvalue=3)
         expected = {name: dataset[...] for name, dataset in file.items()}
+        file.create_dataset("unwritten", (10, 7), "f4", chunks=(5, 7))
+        expected["unwritten"] = file["unwritten"][...]
     for name, array in expected.items():
         _same(_import(tensors, f"{path}:{name}"), array)
+        # A check expects no chunks that the file lacks.
+        assert tensors.check(data=True) == []
 
 
 def test_chunks_that_are_too_large_for_the_store_have_the_fill_value(tensors, tmp_path):

@@ -29,6 +29,9 @@ pub(crate) struct TensorRecord {
     pub(crate) removed_ms: u64,
     #[prost(uint32, tag = "10")]
     pub(crate) object_class: u32,
+    /// True if chunks may be missing, since their elements are zero.
+    #[prost(bool, tag = "11")]
+    pub(crate) sparse: bool,
 }
 
 /// State of a tensor.
@@ -223,7 +226,7 @@ mod tests {
     fn the_proto_file_and_the_types_are_the_same() {
         let rust: BTreeSet<Line> = SOURCES.iter().flat_map(|source| rust_members(source)).collect();
         assert_eq!(proto_members(), rust);
-        assert_eq!(rust.len(), 29);
+        assert_eq!(rust.len(), 30);
     }
 
     #[test]

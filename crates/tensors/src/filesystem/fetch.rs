@@ -117,8 +117,8 @@ pub(crate) fn query(image: &Image, query: KeyQuery<'_>) -> Result<Option<KeyFoun
     // Chunks are numbered from 1. A number after the last one has no bytes, and is not found.
     let number = match (query.dkey, query.edge) {
         (Some(dkey), _) => key_to_u64(dkey)?,
-        (None, Edge::Min) => after + 1,
-        (None, Edge::Max) => last.max(after + 1),
+        (None, Edge::Min) => after.saturating_add(1),
+        (None, Edge::Max) => last.max(after.saturating_add(1)),
     };
     let (_, length) = chunk(image, number);
     let found = KeyFound {

@@ -97,29 +97,33 @@ impl Source {
     ) -> Result<Uuid> {
         new.check(name)?;
         let put = store.begin(new)?;
-        let stored = self.copy(&put, progress).and_then(|()| put.publish(name));
+        let stored = self.copy(&put, progress).and_then(|is_whole| put.publish(name, !is_whole));
         stored.inspect_err(|_| {
             // If this fails too, a later collection frees the PUT.
             let _ = put.abort();
         })
     }
 
-    /// Copies the elements into the tensor, by the way in which the file stores them.
-    fn copy(&self, put: &Put, progress: &mut dyn FnMut(u64)) -> Result<()> {
+    /// Copies the elements into the tensor, by the way in which the file stores them. True if all were written; others
+    /// are zero.
+    fn copy(&self, put: &Put, progress: &mut dyn FnMut(u64)) -> Result<bool> {
         if put.grid().bytes() == 0 {
-            return Ok(());
+            return Ok(true);
         }
         match &self.layout {
             // The file has no space for the elements, which all have the fill value.
-            DataLayout::Contiguous { address: u64::MAX, .. } => self.fill(put),
-            DataLayout::Contiguous { address, .. } => self.copy_contiguous(put, *address, progress),
+            DataLayout::Contiguous { address: u64::MAX, .. } => return self.fill(put),
+            DataLayout::Contiguous { address, .. } => {
+                self.copy_contiguous(put, *address, progress)?;
+            }
             DataLayout::Compact { .. } => {
                 let bytes =
                     self.dataset.read_raw_bytes().map_err(|error| self.hdf5_error(error))?;
-                self.write(put, &vec![0; self.new.shape.len()], &self.new.shape, &bytes)
+                self.write(put, &vec![0; self.new.shape.len()], &self.new.shape, &bytes)?;
             }
-            DataLayout::Chunked { .. } => self.copy_chunks(put, progress),
+            DataLayout::Chunked { .. } => return self.copy_chunks(put, progress),
         }
+        Ok(true)
     }
 
     /// Copies a dataset whose elements are in one run, from byte `address` of the file.
@@ -143,8 +147,9 @@ impl Source {
         })
     }
 
-    /// Copies a dataset that is stored in chunks. Chunks that the file lacks keep the fill value.
-    fn copy_chunks(&self, put: &Put, progress: &mut dyn FnMut(u64)) -> Result<()> {
+    /// Copies a dataset that is stored in chunks. Chunks that the file lacks keep the fill value. True if all elements
+    /// were written.
+    fn copy_chunks(&self, put: &Put, progress: &mut dyn FnMut(u64)) -> Result<bool> {
         let (shape, item) = (&self.new.shape, put.grid().item());
         let dims = self.dataset.chunks().unwrap_or_default();
         let dims: Vec<u64> = dims.into_iter().map(u64::from).collect();
@@ -162,7 +167,7 @@ impl Source {
             done += part.iter().product::<u64>() * item;
             progress(done);
         }
-        if done < put.grid().bytes() { self.fill_chunks(put, &dims, &seen) } else { Ok(()) }
+        if done < put.grid().bytes() { self.fill_chunks(put, &dims, &seen) } else { Ok(true) }
     }
 
     /// The fill value, unless it is zero. Elements that were never written read as zero anyway.
@@ -173,9 +178,9 @@ impl Source {
     }
 
     /// Writes the fill value to the chunks that the file does not have. `dims` is the shape of a chunk in the file;
-    /// `seen` has the first indexes of its stored chunks.
-    fn fill_chunks(&self, put: &Put, dims: &[u64], seen: &HashSet<Vec<u64>>) -> Result<()> {
-        let Some(value) = self.fill_value() else { return Ok(()) };
+    /// `seen` has the first indexes of its stored chunks. False if that value is zero: then nothing is written.
+    fn fill_chunks(&self, put: &Put, dims: &[u64], seen: &HashSet<Vec<u64>>) -> Result<bool> {
+        let Some(value) = self.fill_value() else { return Ok(false) };
         let grid = Grid::with_any_chunks(&self.new.shape, dims, put.grid().item())?;
         for slabs in (0..grid.chunk_count()).map(|chunk| grid.chunk_slabs(chunk)) {
             let start: Vec<u64> = slabs.iter().map(|slab| slab.start).collect();
@@ -184,13 +189,15 @@ impl Source {
                 self.fill_box(put, value, &start, &shape)?;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Writes the dataset's fill value to all elements of the tensor, for a dataset without stored data.
-    fn fill(&self, put: &Put) -> Result<()> {
-        let Some(value) = self.fill_value() else { return Ok(()) };
-        self.fill_box(put, value, &vec![0; self.new.shape.len()], &self.new.shape)
+    /// Writes the dataset's fill value to all elements of the tensor, for a dataset without stored data. False if that
+    /// value is zero: then nothing is written.
+    fn fill(&self, put: &Put) -> Result<bool> {
+        let Some(value) = self.fill_value() else { return Ok(false) };
+        self.fill_box(put, value, &vec![0; self.new.shape.len()], &self.new.shape)?;
+        Ok(true)
     }
 
     /// Writes the fill value to a box of elements, some at a time.

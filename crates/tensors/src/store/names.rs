@@ -285,13 +285,14 @@ impl TensorStore {
     pub(super) fn publish(
         &self,
         uuid: Uuid,
-        name: Option<&str>,
+        (name, sparse): (Option<&str>, bool),
         access: Access<'_>,
     ) -> Result<Option<Uuid>> {
         let mut record = self.record(uuid, access)?.ok_or_else(|| aborted_put_error(uuid))?;
         check_pending(uuid, &record)?;
         record.set_state(State::Committed);
         record.committed_ms = now_ms();
+        record.sparse = sparse;
         record.names = name.map(str::to_owned).into_iter().collect();
         let replaced = name.map_or(Ok(None), |name| self.named(name, access))?;
         self.put_record(uuid, &record, access)?;

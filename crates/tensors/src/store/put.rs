@@ -112,7 +112,7 @@ impl TensorStore {
     pub fn put(&self, new: &NewTensor, data: &Strided<'_>, name: Option<&str>) -> Result<Uuid> {
         new.check(name)?;
         let put = self.begin(new)?;
-        let stored = put.write_whole(data).and_then(|()| put.publish(name));
+        let stored = put.write_whole(data).and_then(|()| put.publish(name, false));
         if stored.is_err() {
             // If this fails too, a later collection frees the PUT.
             let _ = put.abort();
@@ -236,7 +236,7 @@ impl Put {
         let record = self.store.record(self.uuid, Access::Latest)?;
         check_pending(self.uuid, &record.ok_or_else(|| aborted_put_error(self.uuid))?)?;
         match audit::faults(self.grid.shape(), &self.parts()?) {
-            None => self.publish(name),
+            None => self.publish(name, false),
             Some(faults) => {
                 let text = format!("tensor {} cannot be committed: {faults}", self.uuid);
                 Err(Error::new(ErrorKind::Invalid, text))
@@ -244,10 +244,12 @@ impl Put {
         }
     }
 
-    /// Makes the tensor visible without checking its parts.
-    pub(crate) fn publish(&self, name: Option<&str>) -> Result<Uuid> {
+    /// Makes the tensor visible without checking its parts. `sparse` says that chunks whose elements are zero may be
+    /// missing.
+    pub(crate) fn publish(&self, name: Option<&str>, sparse: bool) -> Result<Uuid> {
         let store = &self.store;
-        let replaced = store.atomically(|access| store.publish(self.uuid, name, access))?;
+        let publish = |access: Access<'_>| store.publish(self.uuid, (name, sparse), access);
+        let replaced = store.atomically(publish)?;
         // The tensor is visible from here on. If freeing the parts fails, a collection frees them.
         let parts = store.parts(self.uuid, &self.record)?;
         let _ = parts.destroy(Access::Latest).wait();
