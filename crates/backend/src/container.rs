@@ -224,11 +224,10 @@ pub trait OpenContainer: Metadata {
         Reply::Pending(Box::pin(async move {
             let takes = oids.iter().map(|oid| task(self.lease(*oid))).collect();
             let taken: Vec<Result<()>> = side_by_side(takes, SIDE_BY_SIDE).await;
-            let held = oids.iter().zip(&taken).filter(|(_, taken)| taken.is_ok());
             if taken.iter().any(Result::is_err) {
-                let ends = held.map(|(oid, _)| task(self.release(*oid))).collect();
-                // Errors are ignored: the caller gets that of the failed lease.
-                side_by_side(ends, SIDE_BY_SIDE).await;
+                let held = oids.iter().zip(&taken).filter(|(_, taken)| taken.is_ok());
+                let held: Vec<_> = held.map(|(oid, _)| *oid).collect();
+                crate::undo_leases(self, &held).await;
             }
             taken.into_iter().collect()
         }))

@@ -32,5 +32,6 @@ pub use merge::{merge_objects, outermost};
 pub use owned::OwnedWrites;
 pub use placement::{Location, Placement};
 pub use pool::{Metadata, MetadataChanges, NewContainer, Pool};
+pub use removal::{remove_unlinked, undo_leases};
 pub use reply::Reply;
 pub use take::take;

@@ -3,8 +3,7 @@ use crate::Shared;
 use crate::host::Host;
 use crate::limits::{HANDLES_MAX, LEASES_MAX, check};
 use crate::metrics::Metrics;
-use esker_backend::{OpenContainer, Pool};
-use esker_types::ops::{Change, Cond, Write, WriteOp};
+use esker_backend::{OpenContainer, Pool, remove_unlinked};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use esker_wire::message::Handle;
 use esker_wire::spare::Spare;
@@ -97,7 +96,7 @@ impl Session {
         container.lease(oid).await?;
         let counted = self.count_lease(handle, oid, container);
         if counted.is_err() && container.release(oid).await? {
-            remove(&**container, oid).await;
+            remove_unlinked(&**container, oid).await;
         }
         counted
     }
@@ -158,7 +157,7 @@ impl Session {
     ) {
         for oid in oids {
             if let Ok(true) = self.release(handle, *oid).await {
-                remove(&**container, *oid).await;
+                remove_unlinked(&**container, *oid).await;
             }
         }
     }
@@ -209,12 +208,6 @@ impl Session {
         }
         had_leases
     }
-}
-
-/// Removes an object that has no users any more. The next check finds an object that cannot be removed now.
-async fn remove(container: &dyn OpenContainer, oid: ObjectId) {
-    let writes = [Write { oid, op: WriteOp::PunchObject { cond: Cond::NONE } }];
-    let _ = container.write(Change::from_writes(&writes)).await;
 }
 
 #[cold]

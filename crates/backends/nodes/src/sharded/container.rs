@@ -412,9 +412,9 @@ impl ShardedContainer {
         let takes = of_nodes.iter().map(|(node, (_, oids))| task(self.leases_at(*node, oids)));
         let taken: Vec<Result<()>> = side_by_side(takes.collect(), SIDE_BY_SIDE).await;
         if taken.iter().any(Result::is_err) {
-            let held = of_nodes.iter().zip(&taken).filter(|(_, taken)| taken.is_ok());
-            let ends = held.map(|((node, (_, oids)), _)| task(self.ends_at(*node, oids)));
-            side_by_side(ends.collect(), SIDE_BY_SIDE).await;
+            let held = of_nodes.values().zip(&taken).filter(|(_, taken)| taken.is_ok());
+            let held: Vec<_> = held.flat_map(|((_, oids), _)| oids).copied().collect();
+            esker_backend::undo_leases(self, &held).await;
         }
         taken.into_iter().collect()
     }
