@@ -82,7 +82,7 @@ impl Container {
                 Err(error) => return Err(error),
             }
         }
-        let text = format!("others were in the way {most} times (RESTARTS_MAX): try again");
+        let text = format!("each of {most} attempts to commit met a conflict: try again");
         Err(Error::new(ErrorKind::Again, text))
     }
 

@@ -2,6 +2,7 @@
 mod content;
 
 use content::{Folder, all, container, fill, oid};
+use esker::backend::NewContainer;
 use esker::copy::{Drain, Options, Progress};
 use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Source};
@@ -210,4 +211,19 @@ fn write(from: &Container, writer: u64, done: &AtomicBool) -> Written {
         }
     }
     written
+}
+
+/// DAOS accepts the layout of a container only when it is created.
+#[test]
+fn destination_is_created_with_the_layout_of_its_source() {
+    let folder = Folder::new();
+    let (from, to) = (folder.pool("memory"), folder.pool("posix"));
+    let layout: [(&str, &[u8]); 2] = [("prop:layout_type", b"POSIX"), ("prop:roots", b"roots")];
+    from.create_container(&NewContainer::named("files").with_metadata(&layout)).wait().unwrap();
+    let from = from.open_container("files", OpenMode::ReadWrite).wait().unwrap();
+    with(&from, &to, false, |drain| {
+        let properties = drain.destination().properties();
+        assert_eq!(properties.get("layout_type").wait().unwrap().unwrap(), b"POSIX");
+        assert_eq!(properties.get("roots").wait().unwrap().unwrap(), b"roots");
+    });
 }

@@ -71,7 +71,7 @@ impl<'a> Drain<'a> {
 
     /// The container to which objects are copied.
     #[must_use]
-    pub fn target(&self) -> &Container {
+    pub fn destination(&self) -> &Container {
         &self.to
     }
 

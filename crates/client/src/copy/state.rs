@@ -263,7 +263,9 @@ pub(super) fn begin_drain(
 ) -> Result<(Container, DrainState)> {
     let new = DrainState { source: from.info().uuid, until: Epoch(0), resumed: false };
     let record = format!("1 {} 0", new.source);
-    let metadata: [(&str, &[u8]); 1] = [(DRAINED_METADATA, record.as_bytes())];
+    let layout = layout_of_files(from)?;
+    let layout = layout.iter().map(|(name, value)| (*name, value.as_slice()));
+    let metadata: Vec<_> = layout.chain([(DRAINED_METADATA, record.as_bytes())]).collect();
     let container = NewContainer::named(label)
         .with_checksum(from.info().checksum)
         .with_first_oid(from.next_oid().wait()?)
