@@ -53,15 +53,13 @@ impl Runner {
         command.args(&arguments).envs(self.variables.iter().cloned());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().doing(|| format!("starting {}", self.program.display()))?;
+        let messages = child.stderr.take().map(|from| std::thread::spawn(|| last_bytes(from)));
         let status = wait(&mut child)?;
         if status.success() {
             return Ok(());
         }
         interrupt::check()?;
-        let mut said = String::new();
-        if let Some(stderr) = child.stderr.take() {
-            let _ = stderr.take(STDERR_BYTES_MAX).read_to_string(&mut said);
-        }
+        let said = messages.and_then(|messages| messages.join().ok()).unwrap_or_default();
         let why = said.lines().last().unwrap_or("it was stopped").trim_start_matches("esker: ");
         let message = format!("`esker {}`: {why}", arguments.join(" "));
         Err(Error::new(ErrorKind::Io, message))
@@ -92,8 +90,19 @@ pub(crate) fn output_of(command: &mut Command) -> std::result::Result<String, St
     Err(format!("failed: {}", why.unwrap_or("it printed nothing")))
 }
 
-/// Maximum bytes that are read from the messages of a failed child.
-const STDERR_BYTES_MAX: u64 = 64 << 10;
+/// Maximum bytes of the messages of a failed child that are kept.
+const STDERR_BYTES_MAX: usize = 64 << 10;
+
+/// The last [`STDERR_BYTES_MAX`] bytes of the messages of a child. Reads all of them, since a child whose pipe is full
+/// would wait for ever.
+fn last_bytes(mut from: impl Read) -> String {
+    let (mut last, mut piece) = (Vec::new(), [0; 4096]);
+    while let Ok(count @ 1..) = from.read(&mut piece) {
+        last.extend_from_slice(&piece[..count]);
+        last.drain(..last.len().saturating_sub(STDERR_BYTES_MAX));
+    }
+    String::from_utf8_lossy(&last).into_owned()
+}
 
 /// Kills the child if this process receives a signal to end. The child's janitor then cleans up.
 fn wait(child: &mut Child) -> Result<ExitStatus> {
@@ -123,6 +132,8 @@ mod tests {
         assert!(shell().run(&["-c", "true"]).is_ok());
         let failed = shell().run(&["-c", "echo esker: no room >&2; exit 1"]).unwrap_err();
         assert!(failed.message().ends_with(": no room"), "{failed}");
+        let many = "seq 20000 >&2; echo esker: full >&2; exit 1";
+        assert!(shell().run(&["-c", many]).unwrap_err().message().ends_with(": full"));
         let missing = Runner { program: "/no/program".into(), ..shell() };
         assert!(missing.run(&["x"]).unwrap_err().message().contains("/no/program"));
     }

@@ -11,6 +11,10 @@ use std::net::{TcpListener, TcpStream};
 /// Most bytes that are sent or received at a time.
 const PIECE_BYTES: u64 = 1 << 20;
 
+/// Most bytes of an echo that are under way. The client sends them before it reads, and the server sends them back
+/// before it reads more, so the buffers of the sockets must have room for them.
+const ECHO_BYTES: u64 = 64 << 10;
+
 /// Direction of the data on a raw connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Flow {
@@ -122,7 +126,8 @@ fn echo(stream: &mut TcpStream, piece: &mut [u8]) -> std::io::Result<()> {
     }
 }
 
-/// Opens a connection and measures its transfers. In an echo, `in_flight` blocks are under way at a time.
+/// Opens a connection and measures its transfers. In an echo, `in_flight` blocks are under way at a time, but at most
+/// [`ECHO_BYTES`].
 pub(super) fn measure(address: &str, order: Order, in_flight: u32) -> Result<Measured> {
     let mut stream = TcpStream::connect(address).doing(connection)?;
     let _ = stream.set_nodelay(true);
@@ -156,8 +161,8 @@ fn move_blocks(
     Ok(())
 }
 
-/// Sends the blocks of an order to a server that returns them, and counts the returned blocks. Begins with as many as
-/// `blocks` holds, then sends one more for each block that has come back.
+/// Sends the blocks of an order to a server that returns them, and counts the returned blocks. Begins with as many
+/// bytes as `blocks` and [`ECHO_BYTES`] allow, then sends one more for each that has come back.
 fn exchange(
     stream: &mut TcpStream,
     blocks: &mut [u8],
@@ -166,7 +171,7 @@ fn exchange(
 ) -> Result<()> {
     let size = order.block_bytes.max(1);
     let (total, mut came) = (order.total(), 0);
-    let mut sent = total.min(blocks.len() as u64);
+    let mut sent = total.min(blocks.len() as u64).min(ECHO_BYTES);
     stream.write_all(&blocks[..sent as usize]).doing(connection)?;
     while came < total {
         let count = stream.read(blocks).doing(connection)? as u64;
@@ -176,9 +181,25 @@ fn exchange(
         let complete = (came + count) / size - came / size;
         came += count;
         meter.tick(complete, complete * size)?;
-        let more = (complete * size).min(total - sent);
+        let more = count.min(total - sent);
         stream.write_all(&blocks[..more as usize]).doing(connection)?;
         sent += more;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn echo_of_large_blocks_ends() {
+        let address = listen().unwrap();
+        for (block_bytes, blocks, in_flight) in [(64, 1000, 16), (48_000, 100, 1), (16 << 20, 4, 4)]
+        {
+            let order = Order { flow: Flow::Echo, block_bytes, blocks };
+            let measured = measure(&address, order, in_flight).unwrap();
+            assert_eq!((measured.ops, measured.bytes), (blocks, block_bytes * blocks));
+        }
+    }
 }
