@@ -369,8 +369,8 @@ impl Losses {
         }
         for gap in needed {
             let (from, below) = (
-                catalog.describe_bound(gap.from.as_deref()),
-                catalog.describe_bound(gap.below.as_deref()),
+                catalog.describe_bound(gap.from.as_deref(), "beginning"),
+                catalog.describe_bound(gap.below.as_deref(), "end"),
             );
             self.note(0, || {
                 format!(

@@ -316,11 +316,6 @@ impl Index {
         Ok(oldest)
     }
 
-    /// Number of reader slots up to the last one that was ever in use, over all processes. LMDB does not reduce it while a process has the index open.
-    pub(crate) fn readers(&self) -> Result<u32> {
-        Ok(self.info()?.me_numreaders)
-    }
-
     /// Frees reader slots of dead processes.
     pub(crate) fn clear_stale_readers(&self) {
         let mut dead = 0;

@@ -185,9 +185,10 @@ impl Catalog {
         text
     }
 
-    /// Description of a bound of a gap, for messages.
-    pub(super) fn describe_bound(&self, key: Option<&[u8]>) -> String {
-        let Some(key) = key else { return "the end of the index".to_owned() };
+    /// Description of a bound of a gap, for messages. `edge` names the edge of the index that a gap without this bound
+    /// reaches.
+    pub(super) fn describe_bound(&self, key: Option<&[u8]>, edge: &str) -> String {
+        let Some(key) = key else { return format!("the {edge} of the index") };
         let of_container = |what: &str| match container_of(key) {
             Some(0) | None => format!("{what} of the pool"),
             Some(number) => format!("{what} of {}", self.name(ContainerId(number))),

@@ -117,12 +117,6 @@ impl OpenPool {
         })
     }
 
-    /// Number of reader slots that were ever in use at once, over all processes, on the target with the most.
-    pub fn readers(&self) -> Result<u32> {
-        let counts = self.targets.iter().map(|target| target.index.readers());
-        counts.collect::<Result<Vec<_>>>().map(|counts| counts.into_iter().max().unwrap_or(0))
-    }
-
     /// Path of the pool.
     #[must_use]
     pub fn path(&self) -> &Path {
