@@ -52,7 +52,7 @@ daos_pool_stop_svc(daos_handle_t poh, daos_event_t *ev);
  * @param group   the system, or NULL for the default one.
  * @param npools  in: entries in pools; out: number of pools.
  * @param pools   set; NULL to count only. The caller frees labels and rank lists.
- * @return 0, or -DER_TRUNC if there are more pools than entries.
+ * @return 0, or -DER_OVERFLOW if there are more pools than entries.
  */
 int
 daos_mgmt_list_pools(const char *group, daos_size_t *npools, daos_mgmt_pool_info_t *pools,

@@ -128,8 +128,8 @@ main(int argc, char **argv)
 		else
 			fail("%s: no such option", argv[at]);
 	}
-	if (argc != at + 2 || cycles < EVERY)
-		fail("usage: %s [--cycles N] [--rows N] POOL CONT (at least %d cycles)", argv[0], EVERY);
+	if (argc != at + 2 || cycles == 0 || cycles % EVERY != 0)
+		fail("usage: %s [--cycles N] [--rows N] POOL CONT (the cycles are a multiple of %d)", argv[0], EVERY);
 	run.store = open_tensors(&handles, run.job, argv[at], argv[at + 1]);
 	run.chunk = allocate(run.rows * COLUMNS * sizeof(int32_t));
 	run.rates = allocate((cycles / EVERY) * sizeof(double));
