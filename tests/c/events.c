@@ -4,6 +4,8 @@
 
 #include "check.h"
 
+#include <sched.h>
+
 enum { EVENTS = 64, ROUNDS = 20, CELLS = 4096 };
 
 struct transfer {
@@ -113,6 +115,46 @@ family(struct store *store, daos_handle_t eq)
 	OK(daos_kv_close(kv, NULL));
 }
 
+static int ended;
+
+/* Ends the library with the last of these operations. */
+static int
+end(void *rest, daos_event_t *ev, int rc)
+{
+	CHECK(ev != NULL && rc == 0);
+	if (__atomic_sub_fetch((int *)rest, 1, __ATOMIC_SEQ_CST) == 0) {
+		OK(daos_fini());
+		__atomic_store_n(&ended, 1, __ATOMIC_SEQ_CST);
+	}
+	return 0;
+}
+
+/* The callback runs on a thread of the library, which has others. */
+static void
+fini_in_callback(const char *pool)
+{
+	struct store        store = store_open(pool, "fini");
+	daos_handle_t       kv = new_kv(&store);
+	static int          rest = EVENTS;
+	static daos_event_t events[EVENTS];
+	int                 i;
+
+	for (i = 0; i < EVENTS; i++) {
+		OK(daos_event_init(&events[i], DAOS_HDL_INVAL, NULL));
+		OK(daos_event_register_comp_cb(&events[i], end, &rest));
+	}
+	for (i = 0; i < EVENTS; i++)
+		OK(daos_kv_put(kv, NO_TX, 0, "key", 1, "x", &events[i]));
+	while (!__atomic_load_n(&ended, __ATOMIC_SEQ_CST))
+		sched_yield();
+	GIVES(-DER_UNINIT, daos_fini());
+	OK(daos_init());
+	OK(daos_pool_connect(pool, NULL, DAOS_PC_RW, &store.poh, NULL, NULL));
+	OK(daos_cont_destroy(store.poh, store.label, 1, NULL));
+	OK(daos_pool_disconnect(store.poh, NULL));
+	OK(daos_fini());
+}
+
 int
 main(int argc, char **argv)
 {
@@ -125,5 +167,6 @@ main(int argc, char **argv)
 	OK(daos_eq_destroy(eq, 0));
 	GIVES(-DER_NONEXIST, daos_eq_destroy(eq, 0));
 	store_close(&store);
+	fini_in_callback(argv[argc - 1]);
 	return 0;
 }

@@ -103,6 +103,15 @@ struct Jobs {
     idle: usize,
     threads: Vec<JoinHandle<()>>,
     ending: bool,
+    /// Operations in progress when all others are done: 1 if a callback of one, on its thread, waits for the others.
+    last: usize,
+}
+
+impl Jobs {
+    /// True if the threads are to end, and no operation is in progress for which they are needed.
+    fn is_over(&self) -> bool {
+        self.ending && self.under_way <= self.last
+    }
 }
 
 /// One set of threads for each process: the child of a fork does not have the threads of its parent.
@@ -121,12 +130,15 @@ pub(super) fn submit(operation: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
-/// Waits for all operations in progress, then ends all threads.
+/// Waits for all operations in progress, then ends all threads. In a callback on one of these threads, waits for all other
+/// operations and threads.
 pub(super) fn stop() {
     let Some(workers) = WORKERS.take() else { return };
     let threads = {
         let mut jobs = workers.jobs();
         jobs.ending = true;
+        let this = std::thread::current().id();
+        jobs.last = usize::from(jobs.threads.iter().any(|thread| thread.thread().id() == this));
         std::mem::take(&mut jobs.threads)
     };
     workers.wake.notify_all();
@@ -186,7 +198,7 @@ impl Workers {
     fn end_one(&self) {
         let mut jobs = self.jobs();
         jobs.under_way -= 1;
-        if jobs.ending && jobs.under_way == 0 {
+        if jobs.is_over() {
             self.wake.notify_all();
         }
     }
@@ -198,7 +210,7 @@ impl Workers {
             if let Some(job) = jobs.ready.pop_front() {
                 return Some(job);
             }
-            if jobs.ending && jobs.under_way == 0 {
+            if jobs.is_over() {
                 return None;
             }
             jobs.idle += 1;
