@@ -29,10 +29,12 @@ $(BUILT) $(BENCH) $(STORE) &: $(SOURCES)
 	cargo build --release -p esker-cli -p esker-bench -p esker-libdaos -p esker-preload -p esker-preload-store
 	touch $(BUILT) $(BENCH) $(STORE)
 
-demo: build ## Run a demo: weather from Python with maps, an ensemble over three nodes, GRIB files, a C program, Field I/O here and on Ceph (FILES="a.grib folder" for your own)
-	scripts/setup.sh samples fields python
-	scripts/setup.sh ceph || echo "continuing without Ceph"
-	scripts/weather.sh || echo "continuing without weather: the demo computes an idealised wave"
+demo: ## Run a demo: weather from Python with maps, an ensemble over three nodes, GRIB files, a C program, Field I/O here and on Ceph (FILES="a.grib folder" for your own)
+	scripts/setup.sh
+	mkdir -p build/demo
+	scripts/demo-packages.sh >build/demo/packages.log 2>&1 & packages=$$!; \
+	    $(MAKE) --no-print-directory build && wait $$packages || { kill $$packages 2>/dev/null; cat build/demo/packages.log; exit 1; }
+	@grep '^continuing' build/demo/packages.log || true
 	scripts/wheel.sh build/demo/wheels release
 	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)
 
