@@ -112,7 +112,8 @@ impl Opened {
         Err(locked_error(&self.container.object(oid)))
     }
 
-    /// Runs `work` once. `None` if a commit of several files, or a shortened Array, may have changed what `work` read.
+    /// Runs `work` once, which reads `extent` of an object. Returns its result, or `None` if the caller must try again:
+    /// a commit of several files or a write that shortened an Array may have changed what `work` read.
     fn try_read<T>(
         &self,
         oid: ObjectId,
@@ -120,6 +121,7 @@ impl Opened {
         work: &mut impl FnMut() -> Result<T>,
     ) -> Result<Option<Result<T>>> {
         let journal = self.journal();
+        // A commit replaces the commit mark of its objects. A read of a file that is replaced as a whole needs no mark.
         let mark = || match extent {
             ReadExtent::OneFile => Ok(None),
             ReadExtent::Several => journal.mark(oid),
@@ -130,7 +132,8 @@ impl Opened {
         if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Again) {
             return Ok(None);
         }
-        // In this order: a commit replaces the mark before it leaves the journal.
+        // The journal is checked first, then the mark: a commit replaces the mark before it leaves the journal. So one
+        // of the two checks notices a commit that ended during the read.
         let settled = journal.is_settled(oid)? && mark()? == before;
         Ok(settled.then_some(result))
     }

@@ -2,12 +2,12 @@
 //!
 //! A commit stages the new files and a record of all its steps in a directory of its own, and reserves what the steps
 //! need. Then it renames that directory into the journal of the container: this is the commit. Then it moves the staged
-//! files to their places, replaces the marks of its objects, and takes its directory out of the journal. A reader that
-//! finds a directory of its object in the journal waits until it is gone, and reads again; so does one that finds
-//! another mark than before. If the process has died, the next process that finds the directory completes it: it gives
-//! the directory another name first. Each staged file can be moved only once, and a removed file is moved into the
-//! directory. So a process that was stopped in between finds neither under the name that it knows, and changes nothing
-//! later.
+//! files to their places, replaces the commit marks of its objects, and takes its directory out of the journal. A
+//! reader that finds a directory of its object in the journal waits until it is gone, and reads again; so does one that
+//! finds another mark than before. If the process has died, the next process that finds the directory completes it: it
+//! gives the directory another name first. Each staged file can be moved only once, and a removed file is moved into
+//! the directory. So a process that was stopped in between finds neither under the name that it knows, and changes
+//! nothing later.
 use super::array::{ArrayFiles, CommitStep};
 use super::array_plan::ArrayStep;
 use super::container::{Container, PoolDirectory, destroyed};
@@ -33,7 +33,7 @@ const MAGIC: &[u8; 8] = b"ESKRJRNL";
 const JOURNAL: &str = "journal";
 /// The file with the steps, among the staged files.
 pub(super) const RECORD: &str = "record";
-/// The marks of a container.
+/// The directory of a container with its commit marks.
 const MARKS: &str = "commits";
 /// Number of marks among which the objects of a container are spread.
 const MARK_COUNT: u64 = 64;
@@ -130,8 +130,8 @@ fn inner_path(bytes: &[u8]) -> Option<String> {
     (inside && parts.next().is_none()).then(|| text.to_owned())
 }
 
-/// Name of the mark of an object: a symbolic link, whose target is the UUID of the last commit of several files that
-/// changed an object with this mark. It leads nowhere.
+/// Name of the commit mark of an object: a symbolic link, whose target is the UUID of the last commit of several files
+/// that changed an object with this mark. It leads nowhere.
 fn mark_name(oid: ObjectId) -> String {
     format!("{:02x}", (oid.hi ^ oid.lo) % MARK_COUNT)
 }
@@ -262,8 +262,9 @@ impl Journal<'_> {
         }
     }
 
-    /// Returns the mark of an object, which each commit of several files changes for the objects it concerns. A reader
-    /// compares it before and after a read. Objects may share a mark, so a commit of another object may change it, too.
+    /// Returns the commit mark of an object: the target of a symbolic link that a commit of several files replaces for
+    /// each object it changes. A reader compares the marks from before and after its read. Objects may share a mark, so
+    /// a commit of another object may replace it, too.
     pub(super) fn mark(&self, oid: ObjectId) -> Result<Option<PathBuf>> {
         let path = self.container.dir.join(MARKS).join(mark_name(oid));
         let mark = files::none_if_missing(files::retry(&path, || fs::read_link(&path)));

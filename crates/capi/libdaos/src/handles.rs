@@ -315,7 +315,8 @@ impl Entry {
         }
     }
 
-    /// The positions of listings that are too long for an anchor, if the entry can be listed.
+    /// The table for positions of listings by this handle. A position is stored in it if it is too long for an anchor.
+    /// `None` if the entry is not an object.
     pub(crate) fn positions(&self) -> Option<&StoredPositions> {
         match self {
             Self::Object(object) => Some(&object.positions),

@@ -340,7 +340,8 @@ const STORED: u8 = 0xff;
 /// Positions stored with one handle; new ones replace the oldest.
 const STORED_MAX: usize = 256;
 
-/// Positions that are too long for an anchor, stored with the handle that lists.
+/// Positions of the listings of one handle, each too long for the buffer of an anchor. The anchor then has the number
+/// of its position.
 #[derive(Default)]
 pub(crate) struct StoredPositions(Mutex<Positions>);
 

@@ -113,7 +113,7 @@ impl Text {
         self.bytes().is_none_or(<[u8]>::is_empty)
     }
 
-    /// An argument for a call of the C library while `text` lives.
+    /// A pointer to `text`, to pass to a function of the C library. `text` must outlive the call.
     pub(crate) fn from_c_str(text: &CStr) -> Self {
         Self(text.as_ptr())
     }
@@ -136,7 +136,7 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 impl<T> Out<T> {
-    /// An argument for a call of the C library while `value` lives.
+    /// A pointer to `value`, to pass as an output to a function of the C library. `value` must outlive the call.
     pub(crate) fn from_mut(value: &mut T) -> Self {
         Self(value)
     }
@@ -177,7 +177,7 @@ impl<T> Out<T> {
 }
 
 impl Out<u8> {
-    /// An argument for a call of the C library while `room` lives.
+    /// A pointer to `room`, to pass as an output buffer to a function of the C library. `room` must outlive the call.
     pub(crate) fn from_slice(room: &mut [u8]) -> Self {
         Self(room.as_mut_ptr())
     }
@@ -217,7 +217,7 @@ impl<T> In<T> {
         Self(std::ptr::null())
     }
 
-    /// An argument for a call of the C library while `values` lives.
+    /// A pointer to `values`, to pass as an input to a function of the C library. `values` must outlive the call.
     pub(crate) fn from_slice(values: &[T]) -> Self {
         Self(values.as_ptr())
     }
@@ -287,7 +287,8 @@ impl Texts {
         Self(argument.cast())
     }
 
-    /// An argument for a call of the C library while `pointers` lives; it ends with a null pointer.
+    /// A pointer to `pointers`, to pass to a function of the C library. They must end with a null pointer and outlive
+    /// the call.
     pub(crate) fn from_pointers(pointers: &[*const c_char]) -> Self {
         Self(pointers.as_ptr())
     }

@@ -72,8 +72,8 @@ pub(crate) fn has_room(fd: c_int) -> bool {
     })
 }
 
-/// True if descriptor `fd` of the store may stay open. It takes no number of the program then, and [`FREE_MIN`] numbers
-/// above it are left for the store.
+/// True if descriptor `fd` of the store may stay open. It must be in the store's range, so that it takes no number of
+/// the program. And at least [`FREE_MIN`] numbers from `fd` on must be in the range, to open a pool.
 pub(crate) fn has_room_above(fd: c_int) -> bool {
     fd >= BASE.load(Ordering::Relaxed) && fd + FREE_MIN <= TOP.load(Ordering::Relaxed)
 }

@@ -144,14 +144,15 @@ pub(crate) fn close_lock_file(fd: c_int, oid: ObjectId) -> LockFileState {
     remove_lock_file_if_unused(oid)
 }
 
-/// Drops all locks in the lock file of an object, and caches it for later locks. Closes it if the object has to be
-/// freed, or if the lock file was removed.
+/// Drops all locks of `fd`, the lock file of an object, and caches the open file for later locks. Closes it in three
+/// cases: the object has to be freed, the lock file was removed, or too few descriptors are left.
 fn unlock(fd: c_int, oid: ObjectId) -> Answer<LockFileState> {
     raw::lock_whole(fd, libc::LOCK_UN)?;
     let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
     let status = raw::status(fd)?;
     // A lock file that is not empty tells its last user to free the object.
     let is_over = status.st_nlink == 0 || (is_last && status.st_size > 0);
+    // A cached lock file must not use a descriptor number that the program or the store will need.
     if is_over || !internal::has_room_above(fd) {
         return Ok(close_lock_file(fd, oid));
     }

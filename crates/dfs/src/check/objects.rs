@@ -213,8 +213,8 @@ impl Check<'_> {
         }
     }
 
-    /// Gives an object a name in `/lost+found`, which is created if it is missing: its id. Returns true: the damage is
-    /// repaired.
+    /// Enters an object in `/lost+found`, under its id as the name. Creates the directory if it is missing. Always
+    /// returns true, since the damage is then repaired.
     fn link(&mut self, oid: ObjectId, kind: Kind) -> Result<bool> {
         let fs = Dfs::mount(self.container.clone(), MountOptions::default())?;
         let root = fs.root();
@@ -228,7 +228,7 @@ impl Check<'_> {
         Ok(true)
     }
 
-    /// Gives an object a name in a directory: its id. It belongs to the user of this process.
+    /// Enters an object in a directory, under its id as the name. The new inode belongs to the user of this process.
     pub(super) fn link_in(
         &self,
         dir: &Node,

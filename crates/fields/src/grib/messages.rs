@@ -106,7 +106,7 @@ impl<R: Read> Messages<R> {
         self.tally.skipped
     }
 
-    /// Reads until `bytes` unconsumed bytes are in the window, or the input ends.
+    /// Reads until the window has at least `bytes` bytes from `start` on, or the input ends.
     fn fill(&mut self, bytes: usize) -> io::Result<()> {
         // Moves at most as many bytes as were consumed since the last move.
         if self.start >= self.window.len() / 2 {
@@ -150,7 +150,9 @@ impl<R: Read> Iterator for Messages<R> {
             let window = self.window.get(self.start..).unwrap_or_default();
             let step = step(window, self.ended);
             let used = self.tally.take(window, &step);
+            // Number of bytes that the next search needs after the `used` ones.
             let wanted = match step {
+                // `cut` also removes the `used` bytes from the window.
                 SearchResult::Whole(at, length) => {
                     let bytes = self.cut(self.start + at, length);
                     return Some(Ok(self.tally.message(bytes)));
@@ -177,7 +179,7 @@ enum SearchResult {
     Nothing(usize),
     /// A message: its start and its length.
     Whole(usize, usize),
-    /// A message may begin here; this many bytes are needed to decide.
+    /// A message may begin here: its start, and the number of bytes from there that are needed to decide.
     More(usize, usize),
     /// A damaged message: its start, and what is wrong.
     Damaged(usize, String),

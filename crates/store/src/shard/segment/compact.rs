@@ -30,7 +30,7 @@ pub(super) enum MadeRoom {
     ByOthers,
 }
 
-/// An index entry that refers to data of a segment.
+/// An index entry that refers to data of a segment. A partly overwritten extent may have several.
 pub(super) struct Piece {
     /// Key in the data or the history table.
     key: Vec<u8>,
@@ -132,12 +132,15 @@ pub(super) fn pieces(txn: &Txn, header: &Header, segment: u32, data_at: u64) -> 
     Ok(found)
 }
 
-/// First key after all keys of pieces of the extent of a header.
+/// Upper bound (exclusive) of the index keys that can refer to the data of `header`. `first` is the lowest of them: the
+/// key of the value or extent as it was written, in the table to search (data or history).
 fn end_of(first: &Key, header: &Header) -> Result<Key> {
     let as_data = Key::table(Table::Data).push(&header.key);
     let parts = DataKey::parse(&as_data)?;
     Ok(match parts.start {
+        // A single value. Its key in the history table has an epoch at the end.
         None => first.successor(),
+        // An extent. Its pieces begin at later records if its first ones were overwritten.
         Some(start) => Key::table(Table::Data)
             .push(&parts.akey_prefix()[1..])
             .push(&[ARRAY])
