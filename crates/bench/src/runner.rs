@@ -3,6 +3,7 @@ use crate::errors::Doing;
 use crate::interrupt;
 use crate::processes::esker_program;
 use crate::report::Report;
+use esker_os::start_thread;
 use esker_types::{Error, ErrorKind, Result};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -53,13 +54,15 @@ impl Runner {
         command.args(&arguments).envs(self.variables.iter().cloned());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().doing(|| format!("starting {}", self.program.display()))?;
-        let messages = child.stderr.take().map(|from| std::thread::spawn(|| last_bytes(from)));
+        let stderr = child.stderr.take();
+        let messages = start_thread(move || stderr.map(last_bytes).unwrap_or_default());
+        let messages = messages.inspect_err(|_| end(&mut child))?;
         let status = wait(&mut child)?;
         if status.success() {
             return Ok(());
         }
         interrupt::check()?;
-        let said = messages.and_then(|messages| messages.join().ok()).unwrap_or_default();
+        let said = messages.join().unwrap_or_default();
         let why = said.lines().last().unwrap_or("it was stopped").trim_start_matches("esker: ");
         let message = format!("`esker {}`: {why}", arguments.join(" "));
         Err(Error::new(ErrorKind::Io, message))
@@ -104,6 +107,12 @@ fn last_bytes(mut from: impl Read) -> String {
     String::from_utf8_lossy(&last).into_owned()
 }
 
+/// Kills a child.
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
 /// Kills the child if this process receives a signal to end. The child's janitor then cleans up.
 fn wait(child: &mut Child) -> Result<ExitStatus> {
     loop {
@@ -111,8 +120,7 @@ fn wait(child: &mut Child) -> Result<ExitStatus> {
             return Ok(status);
         }
         if let Err(told) = interrupt::check() {
-            let _ = child.kill();
-            let _ = child.wait();
+            end(child);
             return Err(told);
         }
         std::thread::sleep(PAUSE);
