@@ -271,7 +271,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads the bytes of a record into the buffer; returns the damaged ranges.
+    /// Reads the bytes of a record into the buffer. Returns the damaged ranges of these bytes.
     fn load(&mut self, record: &Record<'_>) -> Vec<Range<u64>> {
         match record.body {
             Body::Inline(data) => {
@@ -283,16 +283,18 @@ impl Reader<'_> {
         }
     }
 
-    /// Reports a loss under a key: the records of `extent`, or all without an extent. `what` names what is lost of
-    /// them.
+    /// Reports that the array records of `extent` under a key are lost, or all its content if `extent` is `None`.
+    /// `what` names the lost part of them, such as "data".
     fn report_loss(&mut self, key: &[u8], extent: Option<Extent>, what: &str) {
         let description = self.catalog.describe(key, extent);
         self.losses.note(1, || format!("target {}: {description}: {what}", self.shard.number()));
     }
 }
 
-/// Divides the content of a record into runs, each with its array records; `None` for a single value, which has no
-/// `start`. Undamaged runs also have the range of their bytes in the buffer.
+/// Divides the content of a record into runs, each either damaged or undamaged as a whole. `start` is the index of its
+/// first array record; `None` for a single value, which is one run. `damaged` are ranges of bytes in the content.
+/// Returns the array records of each run (`None` for a single value) and its range of bytes in the content (`None` if
+/// the run is damaged).
 fn runs_of(
     start: Option<u64>,
     record: &Record<'_>,
@@ -309,8 +311,8 @@ fn runs_of(
     parts_of(record, damaged).into_iter().map(run).collect()
 }
 
-/// Divides the array records of a record into runs, which count from its first one. True for runs without `damaged`
-/// bytes.
+/// Divides the array records of a record into runs as [`runs_of`] does. Returns the extent of each run, relative to the
+/// first array record, and true for runs without `damaged` bytes.
 fn parts_of(record: &Record<'_>, damaged: &[Range<u64>]) -> Vec<(Extent, bool)> {
     let size = u64::from(record.record_size).max(1);
     let mut parts = Vec::new();

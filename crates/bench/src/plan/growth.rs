@@ -86,8 +86,8 @@ fn workload(kind: Kind) -> Workload {
 }
 
 impl GrowthPlan {
-    /// Fails if the object class is unknown, if a size or number is zero, or if the numbers of entries do not increase
-    /// or exceed [`ENTRIES_MAX`].
+    /// Fails if the object class is unknown, if a size or number is zero, or if a list is empty. Also fails if the
+    /// numbers of entries do not increase, or exceed [`ENTRIES_MAX`].
     fn check(&self) -> Result<()> {
         esker_cli::class_of(&self.class)?;
         let is_empty = self.value_bytes == 0 || self.ops == 0 || self.kinds.is_empty();
@@ -99,8 +99,8 @@ impl GrowthPlan {
         })
     }
 
-    /// Payload, and index entries of one target: entries are spread over all targets, so none needs space for all of
-    /// them.
+    /// Returns the bytes of all values, and the number of index entries on each target. Entries are spread over all
+    /// targets, so a target needs space for its share only.
     fn needs(&self) -> (u64, u64) {
         let most = self.entries.last().copied().unwrap_or(0);
         let shards = targets_or_most(self.pool.own.targets);

@@ -1,8 +1,9 @@
-//! Files that this process closed while processes that inherited them still have them open.
+//! Leases of files that this process has closed while other processes, which inherited them, have them open.
 //!
-//! A pool on this node sees their lock files ([`crate::locks`]). Engines on other nodes see only leases, and a process
-//! that inherited a file takes a lease at its first use. Until then the process that closed the file keeps its lease.
-//! It checks whether the lease is still needed when it closes another shared file, when it forks, and when it ends.
+//! A lease keeps the content of a file after its name is removed. In a pool on this node, lock files show which files
+//! are open ([`crate::locks`]), so no lease is kept. Engines on other nodes see only leases. A process that inherits a
+//! file takes its own lease only at the first use of the file. Until then, the process that closed the file keeps its
+//! lease. It ends unused leases when it closes another shared file, and when it forks, execs or ends.
 use crate::limits::LEFT_OPEN_MAX;
 use crate::locks;
 use crate::mounted;
@@ -39,7 +40,8 @@ pub(crate) fn keep(oid: ObjectId, content: Arc<Content>) {
     drop(surplus);
 }
 
-/// Removes and returns all files. Called when the process ends or starts another program.
+/// Removes all files from the list, after their unused leases were ended. Returns the others, whose leases a keeper
+/// continues ([`crate::keeper`]). Called when the process ends or starts another program.
 pub(crate) fn take() -> Vec<LeftOpen> {
     end_unused_leases();
     std::mem::take(&mut *LEFT.lock()).into()

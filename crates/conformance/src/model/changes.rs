@@ -64,8 +64,8 @@ enum Content {
 }
 
 impl Content {
-    /// Random content for an akey. It holds an array or a single value, and rarely changes its kind: never if a removed
-    /// akey keeps its kind (`lasts`).
+    /// Random content for an akey: an array or a single value, rarely of another kind than before. Never of another
+    /// kind with `lasts`, for a backend where a removed akey keeps its kind ([`Space::lasting_kinds`]).
     fn random(random: &mut Random, akey: &[u8], lasts: bool) -> Self {
         let is_usual = is_usually_array(akey);
         let is_array = is_usual && !random.one_in(30) || random.one_in(30);

@@ -1,4 +1,4 @@
-//! Random reads, and answers in a comparable form.
+//! Random reads, and their answers in a form in which the answers of two containers can be compared.
 use super::space::{Space, akeys, dkey, extent, is_usually_array, pick};
 use crate::topics::joined;
 use esker_backend::OpenContainer;
@@ -45,7 +45,7 @@ pub(super) enum Read {
         dkey: Option<Vec<u8>>,
         after: Option<Vec<u8>>,
         akey: Option<Vec<u8>>,
-        /// True if the akey is asked for, and true if the extent is.
+        /// Whether the query asks for the akey, and whether it asks for the extent.
         wants: (bool, bool),
     },
     HasEpoch {
@@ -133,6 +133,8 @@ impl Read {
         Self::Query { oid, edge, dkey, after, akey, wants: (want_akey, want_extent) }
     }
 
+    /// A random fetch of some akeys of one dkey. `lasting_kinds` limits which akeys it may require to exist
+    /// ([`Want::random`]).
     fn fetch(random: &mut Random, space: &Space, oid: ObjectId) -> Self {
         let (akeys, lasts) = (akeys(random, oid), space.lasting_kinds);
         let wants = akeys.into_iter().map(|akey| Want::random(random, akey, lasts)).collect();
@@ -200,8 +202,9 @@ impl Read {
 }
 
 impl Want {
-    /// A random fetch of one akey: extents or a single value, with a random size and room for data. If kinds of values
-    /// last (`lasts`), only a fetch of the akey's usual kind may require that the akey exists.
+    /// A random fetch of one akey: extents or a single value, with a random size and room for data. With `lasts`
+    /// ([`Space::lasting_kinds`]), only a fetch of the akey's usual kind may require that the akey exists. For the
+    /// other kind, such a backend finds no akey, whereas other backends may find one.
     fn random(random: &mut Random, akey: Vec<u8>, lasts: bool) -> Self {
         let extents = random.one_in(2).then(|| {
             let count = if random.one_in(3) { 3 } else { 1 };

@@ -25,8 +25,8 @@ const FRESH_MS: u64 = if cfg!(test) { 3_600_000 } else { 1000 };
 /// to read a fraction of these bytes.
 const WORTH_BYTES: u64 = 256 << 10;
 
-/// Divisor of the pages of a chunk that may be missing in memory: a quarter. They are read at the check. Without that,
-/// a chunk with a gap between extents would never be in memory.
+/// A chunk passes the check if at most 1 / `MISSING_SHARE` of its pages are missing in memory. The check then reads
+/// them. Otherwise a chunk with a gap between extents would never pass, since nothing else reads the pages of the gap.
 const MISSING_SHARE: usize = 4;
 
 /// Bytes that a process writes in [`FRESH_MS`] before it writes to the mapping. The kernel stores a chunk as a whole,

@@ -98,13 +98,14 @@ fn how(node: &Node, flags: c_int) -> Open {
     Open { read: mode != libc::O_WRONLY, write, truncate }
 }
 
-/// The open object of a call that also names its mount.
+/// Returns the open object `obj`. Fails if `dfs` is not a mount; which mount opened the object does not matter.
 pub(crate) fn opened(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> {
     handles::mount(dfs)?;
     Ok(handles::file(obj)?)
 }
 
-/// The open object of a call that changes it through a mount, whichever mount opened the object.
+/// Returns the open object `obj`, to change it. `PERM` if the mount `dfs` is read-only, even if another mount opened
+/// the object.
 pub(crate) fn opened_to_change(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> {
     let (mount, open) = (handles::mount(dfs)?, handles::file(obj)?);
     if mount.fs.is_read_only() { Err(Errno::PERM) } else { Ok(open) }

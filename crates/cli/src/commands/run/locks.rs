@@ -1,4 +1,5 @@
-//! The directory with the file locks of programs under `esker run`: in the pool, for every user of the pool.
+//! The directory with the file locks of programs under `esker run`. It is in the pool and serves all users of the pool.
+//! If it cannot be in the pool, each user has a directory outside.
 use esker::types::{Error, ErrorKind, Result};
 use esker::{LOCKS, Pool, Wait};
 use std::fs::{self, DirBuilder};
@@ -11,8 +12,8 @@ const OTHERS: u32 = 0o077;
 /// Mode bit: new files in a directory belong to the directory's group.
 const SET_GROUP: u32 = 0o2000;
 
-/// The directory for locks on files in the pool. If the pool is in no directory, or in a read-only one, it is a
-/// directory of the user.
+/// Returns the directory for locks on files in the pool. It is in the directory of a native pool, unless the file
+/// system there is read-only. For any other pool, it is the user's own directory.
 pub(super) fn folder(pool: &Pool) -> Result<PathBuf> {
     let url = pool.info().wait()?.url;
     let Some(directory) = url.strip_prefix("esker:").map(Path::new) else {
@@ -65,8 +66,10 @@ fn is_directory(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// The directory of this user, which no other user can read.
+/// Returns this user's directory for locks in `place`, and creates it if necessary. Fails if it belongs to another
+/// user, who may have created it first, or if other users can access it.
 fn own(place: &Path) -> Result<PathBuf> {
+    // The owner of `/proc/self` is the effective user of this process.
     let user = fs::metadata("/proc/self").map_or(0, |process| process.uid());
     let folder = place.join(format!("esker-locks-{user}"));
     let failed = |error| Error::io(format_args!("creating {}", folder.display()), &error);
