@@ -69,8 +69,7 @@ fn is_directory(path: &Path) -> io::Result<bool> {
 /// Returns this user's directory for locks in `place`, and creates it if necessary. Fails if it belongs to another
 /// user, who may have created it first, or if other users can access it.
 fn own(place: &Path) -> Result<PathBuf> {
-    // The owner of `/proc/self` is the effective user of this process.
-    let user = fs::metadata("/proc/self").map_or(0, |process| process.uid());
+    let user = rustix::process::geteuid().as_raw();
     let folder = place.join(format!("esker-locks-{user}"));
     let failed = |error| Error::io(format_args!("creating {}", folder.display()), &error);
     DirBuilder::new().mode(0o700).create(&folder).or_else(unless_there).map_err(failed)?;
