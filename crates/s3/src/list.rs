@@ -269,7 +269,7 @@ fn names_before(order: &[u8], below: &str) -> impl Iterator<Item = String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::bucket::Buckets;
     use crate::limits::LIST_WINDOW;
@@ -281,7 +281,7 @@ mod tests {
     use esker::{Access, Pool, Wait};
 
     /// A bucket in memory with these files. A path that ends with a slash is a directory.
-    fn bucket(name: &str, paths: &[&str]) -> Bucket {
+    pub(crate) fn bucket(name: &str, paths: &[&str]) -> Bucket {
         let buckets =
             Buckets::new(Pool::connect(&format!("memory:{name}"), OpenMode::ReadWrite).unwrap());
         buckets.create("b").unwrap_or_else(|_| panic!("a bucket"));

@@ -237,24 +237,8 @@ impl Service {
         let prefix = input.prefix.clone().unwrap_or_default();
         let after = (input.key_marker.clone().unwrap_or_default(), input.upload_id_marker.clone());
         uploads.retain(|begun| begun.upload.key.starts_with(&prefix) && is_after(begun, &after));
-        let (mut shown, mut prefixes, mut last) = (Vec::new(), BTreeSet::new(), None);
-        let mut is_truncated = false;
-        for begun in &uploads {
-            let common = common_prefix(&begun.upload.key, &prefix, input.delimiter.as_deref());
-            if common.is_some_and(|common| prefixes.contains(common)) {
-                continue;
-            }
-            if shown.len() + prefixes.len() == count {
-                is_truncated = true;
-                break;
-            }
-            last = Some((begun.upload.key.clone(), begun.id.clone()));
-            match common {
-                Some(common) => drop(prefixes.insert(common.to_owned())),
-                None => shown.push(upload(begun, encoding)),
-            }
-        }
-        let next = last.filter(|_| is_truncated);
+        let page = UploadPage::new(&uploads, &prefix, input.delimiter.as_deref(), count);
+        let next = page.last.filter(|_| page.is_truncated);
         Ok(ListMultipartUploadsOutput {
             bucket: Some(input.bucket),
             prefix: input.prefix.map(|prefix| encoding.encode(&prefix)),
@@ -263,18 +247,49 @@ impl Service {
             key_marker: Some(encoding.encode(&after.0)),
             upload_id_marker: after.1,
             max_uploads: Some(count as i32),
-            is_truncated: Some(is_truncated),
-            next_key_marker: next.as_ref().map(|(key, _)| encoding.encode(key)),
-            next_upload_id_marker: next.map(|(_, id)| id),
-            uploads: Some(shown),
+            is_truncated: Some(page.is_truncated),
+            next_key_marker: next.map(|last| encoding.encode(&last.upload.key)),
+            next_upload_id_marker: next.map(|last| last.id.clone()),
+            uploads: Some(page.shown.iter().map(|begun| upload(begun, encoding)).collect()),
             common_prefixes: Some(
-                prefixes
+                page.prefixes
                     .iter()
                     .map(|prefix| CommonPrefix { prefix: Some(encoding.encode(prefix)) })
                     .collect(),
             ),
             ..Default::default()
         })
+    }
+}
+
+/// A page of `ListMultipartUploads`.
+#[derive(Default)]
+struct UploadPage<'u> {
+    shown: Vec<&'u Begun>,
+    prefixes: BTreeSet<&'u str>,
+    /// The last upload on the page or under its last common prefix: the next page starts after it.
+    last: Option<&'u Begun>,
+    is_truncated: bool,
+}
+
+impl<'u> UploadPage<'u> {
+    /// The page with the first `count` lines of `uploads`, which are sorted by key and then by ID.
+    fn new(uploads: &'u [Begun], prefix: &str, delimiter: Option<&str>, count: usize) -> Self {
+        let mut page = Self::default();
+        for begun in uploads {
+            let common = common_prefix(&begun.upload.key, prefix, delimiter);
+            let is_shown = common.is_some_and(|common| page.prefixes.contains(common));
+            if !is_shown && page.shown.len() + page.prefixes.len() == count {
+                page.is_truncated = true;
+                break;
+            }
+            page.last = Some(begun);
+            match common {
+                Some(common) => drop(page.prefixes.insert(common)),
+                None => page.shown.push(begun),
+            }
+        }
+        page
     }
 }
 
@@ -309,6 +324,8 @@ fn upload(begun: &Begun, encoding: Encoding) -> MultipartUpload {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bucket::Bucket;
+    use crate::list::tests::bucket;
 
     #[test]
     fn range_of_a_source_has_both_ends_within_it() {
@@ -324,5 +341,37 @@ mod tests {
         assert_eq!(common_prefix("a/b/c", "a/", Some("/")), Some("a/b/"));
         assert_eq!(common_prefix("a/b", "a/", Some("/")), None);
         assert_eq!(common_prefix("a/b", "a/", None), None);
+    }
+
+    /// The lines of all pages, each of at most `count` lines.
+    fn pages(bucket: &Bucket, delimiter: Option<&str>, count: usize) -> Vec<String> {
+        let (mut lines, mut after) = (Vec::new(), (String::new(), None));
+        loop {
+            let mut uploads = Begun::all(bucket).unwrap_or_else(|_| panic!("the uploads"));
+            uploads.retain(|begun| is_after(begun, &after));
+            let page = UploadPage::new(&uploads, "", delimiter, count);
+            lines.extend(page.prefixes.iter().map(|&prefix| prefix.to_owned()));
+            lines.extend(page.shown.iter().map(|begun| begun.upload.key.clone()));
+            match page.last.filter(|_| page.is_truncated) {
+                Some(last) => after = (last.upload.key.clone(), Some(last.id.clone())),
+                None => return lines,
+            }
+        }
+    }
+
+    #[test]
+    fn common_prefix_of_uploads_is_on_one_page() {
+        let bucket = bucket("s3-uploads-pages", &[]);
+        for key in ["a/1", "a/2", "a/2", "b", "b", "c/1", "c/2"] {
+            let (about, tags, requested) = Default::default();
+            let upload = Upload { key: key.to_owned(), about, tags, requested };
+            upload.begin(&bucket).unwrap_or_else(|_| panic!("an upload"));
+        }
+        for count in 1..8 {
+            let mut lines = pages(&bucket, Some("/"), count);
+            lines.sort();
+            assert_eq!(lines, ["a/", "b", "b", "c/"], "{count}");
+            assert_eq!(pages(&bucket, None, count).len(), 7);
+        }
     }
 }
