@@ -236,6 +236,29 @@ walked(void)
 	GIVES(1, visited);
 }
 
+/* Walks that follow links visit each directory once, whatever the number of paths to it. */
+static void
+walked_over_links(void)
+{
+	small_tree();
+	OK(symlink(".", "loop"));
+	for (int round = 0; round < 2; round++) {
+		visited = directories = links = 0;
+		OK(nftw(".", visit, 10, 0));
+		CHECK(visited == 6 && directories == 4 && links == 0);
+		visited = 0;
+		OK(nftw("loop", visit, 10, FTW_DEPTH));
+		GIVES(6, visited);
+		visited = 0;
+		OK(ftw(".", visit_plainly, 10));
+		GIVES(6, visited);
+		if (round == 0) {
+			OK(symlink("..", "a/up"));
+			OK(symlink("../b", "a/other"));
+		}
+	}
+}
+
 static void
 walked_by_fts(void)
 {
@@ -298,7 +321,8 @@ main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(all_names_once), TEST(inodes_agree), TEST(positions), TEST(from_descriptors),
-		TEST(sorted), TEST(walked), TEST(walked_by_fts), TEST(globbed), TEST(removed_while_read),
+		TEST(sorted), TEST(walked), TEST(walked_over_links), TEST(walked_by_fts), TEST(globbed),
+		TEST(removed_while_read),
 	};
 
 	return RUN(argc, argv, tests);

@@ -7,8 +7,10 @@ use crate::paths::{self, MountPath};
 use crate::serve::serve;
 use crate::stat::c_stat;
 use dfs::{Follow, Kind};
+use esker::types::ObjectId;
 use esker_preload_interface::Node;
 use libc::dirent64;
+use std::collections::HashSet;
 use std::ffi::{CString, c_char, c_int, c_void};
 
 type Filter = Option<extern "C" fn(*const dirent64) -> c_int>;
@@ -156,9 +158,21 @@ struct Walk {
     flags: c_int,
     /// The original working directory, if the walk changes it.
     base: Option<Node>,
+    /// The directories visited so far, if the walk follows symbolic links.
+    known: HashSet<ObjectId>,
 }
 
 impl Walk {
+    fn new(visit: Visit, flags: c_int, base: Option<Node>) -> Self {
+        Self { visit, flags, base, known: HashSet::new() }
+    }
+
+    /// True if a symbolic link has led the walk to a directory that it has visited. The C library skips such a directory
+    /// too: otherwise, links to directories above them would lead the walk along endless paths.
+    fn is_known(&mut self, node: &Node) -> bool {
+        self.flags & FTW_PHYS == 0 && !self.known.insert(node.oid())
+    }
+
     /// The path in the mount point. If the walk changes directories, a relative one starts at the original directory.
     fn path<'p>(&self, path: &'p [u8]) -> Answer<MountPath<'p>> {
         match &self.base {
@@ -187,7 +201,7 @@ impl Walk {
 
     /// Visits a path at depth `level` and all below it. Returns 0, or the value by which the program stopped the walk,
     /// or -1.
-    fn go(&self, path: &[u8], level: c_int) -> c_int {
+    fn go(&mut self, path: &[u8], level: c_int) -> c_int {
         let (node, stat, kind) = match serve(|| self.look(path)) {
             Ok(found) => found,
             Err(_) if level > 0 => {
@@ -198,6 +212,9 @@ impl Walk {
         };
         if kind != FTW_D {
             return self.call(path, &stat, kind, level);
+        }
+        if self.is_known(&node) {
+            return 0;
         }
         let names = serve(|| names(&node));
         let Ok(names) = names else { return self.call(path, &stat, FTW_DNR, level) };
@@ -213,7 +230,7 @@ impl Walk {
 
     /// Visits the entries `names` of the directory `path`, and what is below them. Returns 0, or the value by which a
     /// callback of the program stopped the walk.
-    fn go_below(&self, path: &[u8], names: &[Vec<u8>], level: c_int) -> c_int {
+    fn go_below(&mut self, path: &[u8], names: &[Vec<u8>], level: c_int) -> c_int {
         let separator: &[u8] = if path.ends_with(b"/") { b"" } else { b"/" };
         for name in names {
             match self.go(&[path, separator, name].concat(), level + 1) {
@@ -262,11 +279,11 @@ fn walk(path: Text, visit: Visit, flags: c_int, theirs: impl Fn(Text) -> c_int) 
         return theirs(path);
     }
     if flags & FTW_CHDIR == 0 {
-        return Walk { visit, flags, base: None }.go(bytes, 0);
+        return Walk::new(visit, flags, None).go(bytes, 0);
     }
     match serve(cwd::node) {
         Ok(base) => {
-            let result = Walk { visit, flags, base: Some(base.clone()) }.go(bytes, 0);
+            let result = Walk::new(visit, flags, Some(base.clone())).go(bytes, 0);
             let _ = serve(|| cwd::enter(base));
             result
         }
