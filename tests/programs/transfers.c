@@ -36,6 +36,25 @@ vectors(void)
 	GIVES(0, readv(fd, into, 0));
 }
 
+/* RWF_APPEND moves the position only for the offset -1. */
+static void
+appended(void)
+{
+	int          fd = open("file", O_RDWR | O_CREAT, 0644), only_read = open("file", O_RDONLY);
+	struct iovec part = {"abc", 3};
+
+	GIVES(3, write(fd, "xyz", 3));
+	GIVES(0, lseek(fd, 0, SEEK_SET));
+	GIVES(3, pwritev2(fd, &part, 1, 1, RWF_APPEND));
+	GIVES(0, lseek(fd, 0, SEEK_CUR));
+	GIVES(3, pwritev2(fd, &part, 1, -1, RWF_APPEND));
+	GIVES(9, lseek(fd, 0, SEEK_CUR));
+	FAILS(EOPNOTSUPP, pwritev2(fd, &part, 1, -1, RWF_APPEND | 1 << 30));
+	FAILS(EINVAL, pwritev2(fd, &part, 1, -2, RWF_APPEND));
+	FAILS(EBADF, pwritev2(only_read, &part, 1, -1, RWF_APPEND));
+	holds("file", "xyzabcabc");
+}
+
 static void
 is_copy(const char *name, size_t length)
 {
@@ -273,7 +292,7 @@ int
 main(int argc, char **argv)
 {
 	static const struct test tests[] = {
-		TEST(vectors), TEST(sent), TEST(copied), TEST(through_pipes), TEST(appended_by_many),
+		TEST(vectors), TEST(appended), TEST(sent), TEST(copied), TEST(through_pipes), TEST(appended_by_many),
 		TEST(by_threads), TEST(unlinked), TEST(seen_by_others),
 	};
 

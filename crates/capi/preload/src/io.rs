@@ -63,6 +63,20 @@ fn write_vector_at(
     }
 }
 
+/// Appends several buffers (`RWF_APPEND`).
+fn append_vector(
+    file: &OpenFile,
+    fd: c_int,
+    vector: Vector,
+    count: c_int,
+    offset: i64,
+) -> Answer<isize> {
+    match buffers(vector, count) {
+        Some(parts) => file.write_at_end(fd, &shared(&parts), offset),
+        None => refuse(libc::EINVAL),
+    }
+}
+
 /// The same buffers, as data to write.
 fn shared<'a>(parts: &'a [&mut [u8]]) -> Vec<&'a [u8]> {
     parts.iter().map(|part| &**part).collect()
@@ -98,17 +112,9 @@ pub(crate) fn write_vector2(
     offset: i64,
     flags: c_int,
 ) -> Answer<isize> {
-    if flags & libc::RWF_APPEND != 0 {
-        return match buffers(vector, count) {
-            Some(parts) => {
-                let parts = shared(&parts);
-                Ok(file.append_parts(&*file.file()?, &parts)?.1 as isize)
-            }
-            None => refuse(libc::EINVAL),
-        };
-    }
-    check_flags(flags)?;
+    check_flags(flags & !libc::RWF_APPEND)?;
     match offset {
+        _ if flags & libc::RWF_APPEND != 0 => append_vector(file, fd, vector, count, offset),
         -1 => write_vector(file, fd, vector, count),
         _ => write_vector_at(file, fd, vector, count, offset),
     }

@@ -329,6 +329,21 @@ impl OpenFile {
         }
     }
 
+    /// Writes at the end of the file (Linux: `RWF_APPEND`). Only if `offset` is -1, moves the position of `fd` to the
+    /// end of the data. Returns the number of bytes written.
+    pub(crate) fn write_at_end(&self, fd: c_int, parts: &[&[u8]], offset: i64) -> Answer<isize> {
+        let lengths = || parts.iter().map(|part| part.len());
+        match offset {
+            -1 => self.refuse_mode(libc::O_RDONLY)?,
+            _ => drop(self.start(libc::O_RDONLY, offset, lengths())?),
+        }
+        let file = self.for_writing()?;
+        match offset {
+            -1 => self.append(&file, fd, parts, lengths().sum()),
+            _ => self.append_parts(&file, parts).map(|(_, length)| length as isize),
+        }
+    }
+
     /// Fails with `EBADF` for a file opened in this mode, or with `O_PATH`.
     fn refuse_mode(&self, mode: c_int) -> Answer<()> {
         match self.open()?.identity.flags & libc::O_ACCMODE {
