@@ -290,6 +290,31 @@ spawned(void)
 }
 
 static void
+spawned_in_directory(void)
+{
+	posix_spawn_file_actions_t actions;
+	char                      *argv[] = {"sh", "-c", "echo here >made", NULL};
+	pid_t                      pid;
+	int                        error;
+
+	OK(mkdir("dir", 0755));
+	put("file", "");
+	OK(posix_spawn_file_actions_init(&actions));
+	OK(posix_spawn_file_actions_addchdir_np(&actions, "dir"));
+	OK(posix_spawn(&pid, "/bin/sh", &actions, NULL, argv, environ));
+	child_succeeds(pid);
+	holds("dir/made", "here\n");
+	OK(posix_spawn_file_actions_destroy(&actions));
+	OK(posix_spawn_file_actions_init(&actions));
+	error = posix_spawn_file_actions_addchdir_np(&actions, "file");
+	/* The C library opens the directory only when it starts the program. */
+	if (error == 0)
+		error = posix_spawn(&pid, "/bin/sh", &actions, NULL, argv, environ);
+	GIVES(ENOTDIR, error);
+	OK(posix_spawn_file_actions_destroy(&actions));
+}
+
+static void
 vforked(void)
 {
 	int   fd = open("out", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
@@ -554,7 +579,7 @@ main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(shared_offset_after_fork), TEST(shared_copies_after_fork), TEST(offset_while_forking), TEST(append_set_by_child),
 		TEST(shared_at_the_limit), TEST(signals_while_forking), TEST(kept_over_exec), TEST(redirected_output),
-		TEST(spawned), TEST(vforked), TEST(listed_arguments), TEST(removed_over_exec),
+		TEST(spawned), TEST(spawned_in_directory), TEST(vforked), TEST(listed_arguments), TEST(removed_over_exec),
 		TEST(removed_over_start), TEST(copies), TEST(closed_in_ranges),
 		TEST(closed_altogether), TEST(lowest_numbers), TEST(many_descriptors),
 	};

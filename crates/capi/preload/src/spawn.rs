@@ -6,7 +6,7 @@ use crate::exec::{Program, found_by_name, in_our_folders, serve_program};
 use crate::open::open_path;
 use crate::open_file::OpenFile;
 use crate::paths::{self, MountPath};
-use crate::serve::{at, serve};
+use crate::serve::serve;
 use crate::{cwd, descriptors, internal, locks, process, raw};
 use dfs::Follow;
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -123,6 +123,19 @@ fn add_directory(list: *mut c_void, fd: c_int) -> c_int {
     unsafe { posix_spawn_file_actions_addfchdir_np(list, fd) }
 }
 
+/// Returns the result of adding an action: 0 or an errno, which `errno` itself does not get. If the path of the action
+/// leads out of the mount point, calls `theirs` with the path on the host.
+fn added(answer: Answer<c_int>, theirs: impl FnOnce(Text) -> c_int) -> c_int {
+    match answer {
+        Ok(result) => result,
+        Err(Fail::Errno(errno)) => errno,
+        Err(Fail::Outside(host)) => match CString::new(host) {
+            Ok(host) => theirs(Text::from_c_str(&host)),
+            Err(_) => libc::ENOENT,
+        },
+    }
+}
+
 export! {
     fn popen(command: Text, mode: Text) -> *mut c_void | next {
         // The C library starts the program without the handlers of `pthread_atfork`.
@@ -161,21 +174,15 @@ export! {
     fn posix_spawn_file_actions_addopen(
         list: *mut c_void, fd: c_int, path: Text, flags: c_int, mode: u32,
     ) -> c_int | next {
-        if !paths::is_ours(libc::AT_FDCWD, path.bytes().unwrap_or_default()) {
+        let bytes = path.bytes().unwrap_or_default();
+        if !paths::is_ours(libc::AT_FDCWD, bytes) {
             return next(list, fd, path, flags, mode);
         }
-        let bytes = path.bytes().unwrap_or_default();
         let opened = serve(|| {
             open_now(list as usize, &MountPath::new(libc::AT_FDCWD, bytes)?, flags, mode)
         });
-        match opened {
-            Ok(kept) => add_copy(list, kept, fd),
-            Err(Fail::Errno(errno)) => errno,
-            Err(Fail::Outside(host)) => match CString::new(host) {
-                Ok(host) => next(list, fd, Text::from_c_str(&host), flags, mode),
-                Err(_) => libc::ENOENT,
-            },
-        }
+        let result = opened.map(|kept| add_copy(list, kept, fd));
+        added(result, |path| next(list, fd, path, flags, mode))
     }
 
     fn posix_spawn_file_actions_destroy(list: *mut c_void) -> c_int | next {
@@ -187,11 +194,14 @@ export! {
     }
 
     fn posix_spawn_file_actions_addchdir_np(list: *mut c_void, path: Text) -> c_int | next {
-        let ours = |path: MountPath<'_>| {
-            let fd = internal::keep(cwd::stand_in(&path.node(Follow::All)?)?);
-            keep_for(list as usize, fd, None);
-            Ok(add_directory(list, fd))
-        };
-        at(libc::AT_FDCWD, path, ours, |_, path| next(list, path))
+        let bytes = path.bytes().unwrap_or_default();
+        if !paths::is_ours(libc::AT_FDCWD, bytes) {
+            return next(list, path);
+        }
+        let opened = serve(|| {
+            let node = MountPath::new(libc::AT_FDCWD, bytes)?.node(Follow::All)?;
+            Ok(keep_for(list as usize, internal::keep(cwd::stand_in(&node)?), None))
+        });
+        added(opened.map(|fd| add_directory(list, fd)), |path| next(list, path))
     }
 }
