@@ -2,10 +2,12 @@
 /* Attributes: modes, owners, times, access, statx, extended ones; the older names of stat too. */
 #include "check.h"
 
+#include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/time.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <utime.h>
 
 static void
@@ -274,12 +276,55 @@ open_flags(void)
 	CHECK(!isatty(fd));
 }
 
+static int64_t
+nanoseconds(const struct timespec *time)
+{
+	return time->tv_sec * INT64_C(1000000000) + time->tv_nsec;
+}
+
+/* syncfs also stores times and mapped changes of other files, so that another process sees them. */
+static void
+synced(void)
+{
+	int             one = new_file("one", 1, 1), two = new_file("two", 1, 1), three, ends[2];
+	struct stat     before, after;
+	struct timespec now, written;
+	char           *mapped;
+	pid_t           pid;
+
+	put("three", "three");
+	OK(pipe(ends));
+	CHECK((pid = fork()) >= 0);
+	if (pid == 0) {
+		GIVES(sizeof(written), read(ends[0], &written, sizeof(written)));
+		OK(stat("one", &after));
+		GIVES(nanoseconds(&written), nanoseconds(&after.st_mtim));
+		holds("three", "Three");
+		_exit(0);
+	}
+	/* Nearer times count as equal. */
+	OK(fstat(one, &before));
+	do
+		OK(clock_gettime(CLOCK_REALTIME, &now));
+	while (nanoseconds(&now) - nanoseconds(&before.st_mtim) < 20000000);
+	GIVES(1, write(one, "x", 1));
+	OK(fstat(one, &after));
+	CHECK(nanoseconds(&after.st_mtim) > nanoseconds(&before.st_mtim));
+	CHECK((three = open("three", O_RDWR)) >= 0);
+	mapped = mmap(NULL, 5, PROT_READ | PROT_WRITE, MAP_SHARED, three, 0);
+	CHECK(mapped != MAP_FAILED);
+	mapped[0] = 'T';
+	OK(syncfs(two));
+	GIVES(sizeof(written), write(ends[1], &after.st_mtim, sizeof(written)));
+	child_succeeds(pid);
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(modes), TEST(owners), TEST(times), TEST(permitted), TEST(extended_stat),
-		TEST(older_names), TEST(extended_attributes), TEST(open_flags),
+		TEST(older_names), TEST(extended_attributes), TEST(open_flags), TEST(synced),
 	};
 
 	return RUN(argc, argv, tests);

@@ -3,8 +3,9 @@ use crate::answer::{Answer, Fail, refuse, to_c};
 use crate::descriptors;
 use crate::edge::{In, Out, export, real};
 use crate::limits::TRANSFER_MAX;
-use crate::raw;
+use crate::open_file::OpenFile;
 use crate::serve::{on, serve};
+use crate::{maps, mounted, raw};
 use std::ffi::{c_int, c_uint};
 
 /// Bytes moved at a time.
@@ -246,6 +247,17 @@ export! {
     }
 }
 
+/// Stores the pending changes of this process to all files (`syncfs`).
+///
+/// # Errors
+/// `EBADF` if `file` was opened with `O_PATH`.
+fn sync_all(file: &OpenFile) -> Answer<c_int> {
+    file.open()?;
+    maps::write_back_all();
+    mounted::get()?.flush()?;
+    Ok(0)
+}
+
 // Functions that store data or give advice about the use of a file.
 export! {
     fn fsync(fd: c_int) -> c_int | next {
@@ -257,7 +269,7 @@ export! {
     }
 
     fn syncfs(fd: c_int) -> c_int | next {
-        on(fd, |file| file.sync(), || next(fd))
+        on(fd, sync_all, || next(fd))
     }
 
     fn sync_file_range(fd: c_int, offset: i64, length: i64, flags: c_uint) -> c_int | next {
