@@ -35,6 +35,14 @@ modes(void)
 	OK(stat("file", &info));
 	GIVES(S_IFREG | 0444, info.st_mode);
 	FAILS(ENOENT, chmod("none", 0600));
+	OK(lchmod("file", 0640));
+	OK(stat("file", &info));
+	GIVES(S_IFREG | 0640, info.st_mode);
+	OK(lchmod("dir", 0700));
+	OK(stat("dir", &info));
+	GIVES(S_IFDIR | 0700, info.st_mode);
+	FAILS(EOPNOTSUPP, lchmod("link", 0600));
+	FAILS(ENOENT, lchmod("none", 0600));
 	umask(022);
 	OK(close(creat("made", 0666)));
 	OK(stat("made", &info));

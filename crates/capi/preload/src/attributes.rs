@@ -41,6 +41,14 @@ fn mode(mode: u32) -> SetAttr {
     SetAttr { mode: Some(mode & 0o7777), ..SetAttr::default() }
 }
 
+/// Sets the mode of the file at a path. A symbolic link has no mode to set, as in Linux: `EOPNOTSUPP`.
+fn set_mode(path: &MountPath<'_>, bits: u32, flags: c_int) -> Answer<c_int> {
+    path.with_node(follow(flags), |node| match node.kind() {
+        dfs::Kind::Symlink => refuse(libc::EOPNOTSUPP),
+        _ => node.set(&mode(bits)),
+    })
+}
+
 /// Returns the change that `chown` asks for. An id of -1 stays unchanged.
 fn owner(user: u32, group: u32) -> SetAttr {
     let changed = |id: u32| (id != u32::MAX).then_some(id);
@@ -221,7 +229,8 @@ export! {
     }
 
     fn lchmod(path: Text, bits: u32) -> c_int | next {
-        at(HERE, path, |_| refuse(libc::EOPNOTSUPP), |_, path| next(path, bits))
+        let ours = |path: MountPath<'_>| set_mode(&path, bits, libc::AT_SYMLINK_NOFOLLOW);
+        at(HERE, path, ours, |_, path| next(path, bits))
     }
 
     fn fchmod(fd: c_int, bits: u32) -> c_int | next {
@@ -229,12 +238,7 @@ export! {
     }
 
     fn fchmodat(dir: c_int, path: Text, bits: u32, flags: c_int) -> c_int | next {
-        let ours = |path: MountPath<'_>| {
-            path.with_node(follow(flags), |node| match node.kind() {
-                dfs::Kind::Symlink => refuse(libc::EOPNOTSUPP),
-                _ => node.set(&mode(bits)),
-            })
-        };
+        let ours = |path: MountPath<'_>| set_mode(&path, bits, flags);
         at(dir, path, ours, |dir, path| next(dir, path, bits, flags))
     }
 
