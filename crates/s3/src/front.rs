@@ -4,6 +4,7 @@
 use crate::admission::Admission;
 use crate::document::{Document, Verified};
 use crate::presigned::take_parameters;
+use crate::sums::byte_of_hex;
 use esker::types::check_label;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, RANGE};
 use hyper::http::Extensions;
@@ -161,9 +162,7 @@ pub(crate) fn decoded(path: &str) -> Option<String> {
     while let Some((first, after)) = rest.split_first() {
         (rest, _) = match first {
             b'%' => {
-                let digits =
-                    after.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
-                let byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+                let byte = byte_of_hex(after.get(..2)?)?;
                 (&after[2..], bytes.push(byte))
             }
             byte => (after, bytes.push(*byte)),

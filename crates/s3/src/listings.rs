@@ -6,6 +6,7 @@ use crate::list::list;
 use crate::page::{Listed, Page, Shown, Wanted};
 use crate::record::{strong, timestamp};
 use crate::service::Service;
+use crate::sums::byte_of_hex;
 use s3s::S3ErrorCode;
 use s3s::dto::*;
 
@@ -59,12 +60,7 @@ fn token(name: &str) -> String {
 
 /// The name in a token; see [`token`].
 fn name_of(token: &str) -> Outcome<String> {
-    let digits: Vec<_> = token.as_bytes().chunks(2).collect();
-    let byte = |two: &[u8]| {
-        let two = std::str::from_utf8(two).ok().filter(|two| two.len() == 2)?;
-        u8::from_str_radix(two, 16).ok()
-    };
-    let bytes: Option<Vec<u8>> = digits.into_iter().map(byte).collect();
+    let bytes: Option<Vec<u8>> = token.as_bytes().chunks(2).map(byte_of_hex).collect();
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| {
         Fault::new(S3ErrorCode::InvalidArgument, "the continuation token is not one of this server")
     })
@@ -228,7 +224,7 @@ mod tests {
         for name in ["", "a/b", "\u{e9}\u{10ffff}", "50% + x"] {
             assert_eq!(name_of(&token(name)).ok().as_deref(), Some(name));
         }
-        for wrong in ["0", "zz", "ff", "\u{e9}\u{e9}"] {
+        for wrong in ["0", "zz", "ff", "+5", "\u{e9}\u{e9}"] {
             assert!(name_of(wrong).is_err(), "{wrong}");
         }
     }

@@ -15,7 +15,7 @@ use crate::read::{Content, Reading};
 use crate::record::{Stored, TAGS, Tags, checked_tags, strong, tag_set, timestamp, written_tags};
 use crate::remove::{remove, remove_each};
 use crate::service::Service;
-use crate::sums::Expected;
+use crate::sums::{Expected, byte_of_hex};
 use dfs::{Kind, XattrMode};
 use esker::types::ErrorKind;
 use hyper::HeaderMap;
@@ -99,9 +99,7 @@ pub(crate) fn tags_of_header(header: Option<&str>) -> Outcome<Tags> {
 fn decoded(text: &str) -> String {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let [first, after @ ..] = rest {
-        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        (bytes, rest) = match (first, byte) {
+        (bytes, rest) = match (first, after.get(..2).and_then(byte_of_hex)) {
             (b'%', Some(byte)) => (pushed(bytes, byte), &after[2..]),
             (b'+', _) => (pushed(bytes, b' '), after),
             (other, _) => (pushed(bytes, *other), after),
@@ -604,6 +602,7 @@ mod tests {
         assert!(tags_of_header(Some("a=1&a=2")).is_err());
         assert_eq!(decoded("%"), "%");
         assert_eq!(decoded("%zz%4"), "%zz%4");
+        assert_eq!(decoded("%+5%-5"), "% 5%-5", "a sign is not a digit");
     }
 
     #[test]

@@ -101,6 +101,14 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The byte that two hexadecimal digits represent; `None` for any other text.
+pub(crate) fn byte_of_hex(digits: &[u8]) -> Option<u8> {
+    // `from_str_radix` accepts a sign, and fewer digits.
+    let is_hex = digits.len() == 2 && digits.iter().all(u8::is_ascii_hexdigit);
+    let digits = std::str::from_utf8(digits).ok().filter(|_| is_hex)?;
+    u8::from_str_radix(digits, 16).ok()
+}
+
 impl Expected {
     /// The checksums that a request announces, in its headers or for the trailer of its body.
     pub(crate) fn new(

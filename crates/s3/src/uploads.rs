@@ -10,7 +10,7 @@ use crate::parts::Parts;
 use crate::place::Place;
 use crate::put::Put;
 use crate::record::{About, RECORD, Record, Stored, Tags};
-use crate::sums::{KNOWN, Sums, hex};
+use crate::sums::{KNOWN, Sums, byte_of_hex, hex};
 use dfs::limits::LIST_BATCH;
 use dfs::{Existing, Inode, Kind, Node, Open, RenameMode, Time};
 use esker::types::ErrorKind;
@@ -306,9 +306,7 @@ fn etag_of(etags: &[&str]) -> String {
     let mut md5 = Md5::new();
     for etag in etags {
         let sum = etag.split('-').next().unwrap_or_default();
-        let digits =
-            sum.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).unwrap_or_default());
-        let bytes: Vec<u8> = digits.filter_map(|two| u8::from_str_radix(two, 16).ok()).collect();
+        let bytes: Vec<u8> = sum.as_bytes().chunks(2).filter_map(byte_of_hex).collect();
         md5.update(&bytes);
     }
     format!("{}-{}", hex(&md5.finalize()), etags.len())

@@ -90,10 +90,10 @@ impl ObjectId {
 
 /// Parses one half of an object ID, in decimal or in hexadecimal after `0x`.
 fn parse_word(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
-    }
+    let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |hex| (hex, 16));
+    // `from_str_radix` accepts a plus too, but `+1.2` is a name, not an ID.
+    let is_number = !digits.starts_with('+');
+    u64::from_str_radix(digits, radix).ok().filter(|_| is_number)
 }
 
 impl fmt::Display for ObjectId {
@@ -238,5 +238,13 @@ mod tests {
         assert_eq!(oid.object_type(), Some(ObjectType::Array));
         assert_eq!(ObjectId::from_bytes(oid.to_bytes()), oid);
         assert_eq!(ObjectId::parse(&oid.to_string()), Some(oid));
+    }
+
+    #[test]
+    fn id_is_two_numbers_without_signs() {
+        assert_eq!(ObjectId::parse("1.0xfF"), Some(ObjectId { hi: 1, lo: 255 }));
+        for wrong in ["+1.2", "1.+2", "0x+1.2", "-1.2", "0x.1", "1.", "1", "1.2.3", " 1.2"] {
+            assert_eq!(ObjectId::parse(wrong), None, "{wrong}");
+        }
     }
 }
