@@ -1,5 +1,6 @@
 //! The tests of `esker fs find`.
 use super::glob;
+use super::mode::octal;
 use dfs::{Attr, Kind, Time, Visit};
 use esker::types::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
@@ -67,9 +68,11 @@ impl<'a> Words<'a> {
         value.to_str().ok_or_else(|| refused(format!("{test} {value:?}: the value is not UTF-8")))
     }
 
+    /// A number without a sign: `+5` means "more than 5" in other implementations of find.
     fn number<N: std::str::FromStr>(&mut self, test: &str) -> Result<N> {
         let text = self.text(test)?;
-        text.parse().map_err(|_| refused(format!("{test} {text}: the value is not a number")))
+        let number = text.parse().ok().filter(|_| !text.starts_with('+'));
+        number.ok_or_else(|| refused(format!("{test} {text}: the value is not a number")))
     }
 
     /// A number with an optional sign, and the letters that follow it.
@@ -189,9 +192,8 @@ fn parse_mode(text: &str) -> Result<Test> {
         Some(b'/') => (Bits::Any, &text[1..]),
         _ => (Bits::Exactly, text),
     };
-    let mode = u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o7777);
-    let mode =
-        mode.ok_or_else(|| refused(format!("-perm {text}: the value is not an octal mode")))?;
+    let wrong = |_| refused(format!("-perm {text}: the value is not an octal mode"));
+    let mode = octal(digits).map_err(wrong)?;
     Ok(Test::Mode(bits, mode))
 }
 
@@ -263,6 +265,10 @@ mod tests {
             &["-size", "1x"],
             &["-type", "s"],
             &["-perm", "9"],
+            &["-perm", "+111"],
+            &["-perm", "-+111"],
+            &["-uid", "+5"],
+            &["-maxdepth", "+1"],
             &["-maxdepth", "-1"],
         ] {
             assert_eq!(parse(words).unwrap_err().kind(), ErrorKind::Invalid, "{words:?}");

@@ -24,7 +24,9 @@ enum What {
 
 /// Parses an octal mode of at most 7777, such as 755.
 pub(crate) fn octal(text: &str) -> Result<u32, String> {
-    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
+    // `from_str_radix` accepts a plus too, but `chmod +111` and `find -perm +111` mean other modes than 111.
+    let is_number = !text.starts_with('+');
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| is_number && *mode <= 0o7777);
     mode.ok_or_else(|| format!("{text:?} is not an octal mode: write it as 755"))
 }
 
@@ -129,7 +131,7 @@ mod tests {
             assert_eq!(change(text, before), after, "{text} of {before:o}");
         }
         assert_eq!("a+X".parse::<ModeChange>().unwrap().apply(0o600, true, 0), 0o711);
-        for text in ["", "8", "u", "u+q", "z+r", "77777"] {
+        for text in ["", "8", "u", "u+q", "z+r", "77777", "+111", "-111"] {
             assert!(text.parse::<ModeChange>().is_err(), "{text}");
         }
     }
