@@ -141,7 +141,7 @@ extended_stat(void)
 	struct stat    info;
 	struct stat64  wide;
 	struct statvfs space;
-	char           name[32];
+	char           name[32], other[32];
 	int            fd = new_file("file", 1000, 1);
 
 	OK(statx(AT_FDCWD, "file", 0, STATX_BASIC_STATS | STATX_BTIME, &full));
@@ -154,6 +154,10 @@ extended_stat(void)
 	GIVES(1000, full.stx_size);
 	snprintf(name, sizeof(name), "/dev/fd/%d", fd);
 	OK(statx(AT_FDCWD, name, 0, STATX_ALL, &full));
+	snprintf(other, sizeof(other), "/dev/fd/+%d", fd);
+	FAILS(ENOENT, stat(other, &info));
+	snprintf(other, sizeof(other), "/dev/fd/0%d", fd);
+	FAILS(ENOENT, stat(other, &info));
 	CHECK(full.stx_size == 1000 && full.stx_nlink == 1 && full.stx_ino == info.st_ino);
 	OK(symlink("file", "link"));
 	OK(statx(AT_FDCWD, "link", AT_SYMLINK_NOFOLLOW, STATX_ALL, &full));

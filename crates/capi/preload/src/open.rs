@@ -152,16 +152,21 @@ fn parse(path: &[u8]) -> Option<c_int> {
         b"/dev/stderr" => return Some(libc::STDERR_FILENO),
         _ => {}
     }
-    let number = path.strip_prefix(b"/dev/fd/").or_else(|| {
+    let digits = path.strip_prefix(b"/dev/fd/").or_else(|| {
         let rest = path.strip_prefix(b"/proc/")?;
         let after_self = rest.strip_prefix(b"self").or_else(|| {
             let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
-            let pid: c_int = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
-            (pid == raw::pid()).then(|| &rest[digits..])
+            (number(&rest[..digits])? == raw::pid()).then(|| &rest[digits..])
         })?;
         after_self.strip_prefix(b"/fd/")
     })?;
-    std::str::from_utf8(number).ok()?.parse().ok()
+    number(digits)
+}
+
+/// Parses a number as Linux parses names in `/proc`: digits without a sign or a leading zero.
+fn number(digits: &[u8]) -> Option<c_int> {
+    let is_number = digits == b"0" || !matches!(digits, [b'+' | b'-' | b'0', ..]);
+    std::str::from_utf8(digits).ok()?.parse().ok().filter(|_| is_number)
 }
 
 /// Opens the file of a descriptor of ours again, as Linux does for paths such as `/proc/self/fd/N`.
