@@ -2,6 +2,7 @@
 /* Attributes: modes, owners, times, access, statx, extended ones; the older names of stat too. */
 #include "check.h"
 
+#include <grp.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
@@ -132,6 +133,29 @@ permitted(void)
 	OK(faccessat(AT_FDCWD, "link", F_OK, AT_SYMLINK_NOFOLLOW));
 	OK(chmod("file", 0700));
 	OK(access("file", X_OK));
+}
+
+/* A process may have more than 64 supplementary groups, and all of them count. */
+static void
+permitted_by_a_group(void)
+{
+	gid_t groups[200];
+
+	put("file", "x");
+	for (gid_t i = 0; i < 200; i++)
+		groups[i] = 5000 + i;
+	if (setgroups(200, groups) != 0) {
+		puts("skipped: this user may not set groups");
+		return;
+	}
+	OK(chown("file", 0, 5199));
+	OK(chmod("file", 0640));
+	OK(setresuid(1000, (uid_t)-1, (uid_t)-1));
+	OK(access("file", R_OK));
+	FAILS(EACCES, access("file", W_OK));
+	OK(chown("file", 0, 5200));
+	FAILS(EACCES, access("file", R_OK));
+	OK(setresuid(0, (uid_t)-1, (uid_t)-1));
 }
 
 static void
@@ -335,8 +359,8 @@ int
 main(int argc, char **argv)
 {
 	static const struct test tests[] = {
-		TEST(modes), TEST(owners), TEST(times), TEST(permitted), TEST(extended_stat),
-		TEST(older_names), TEST(extended_attributes), TEST(open_flags), TEST(synced),
+		TEST(modes), TEST(owners), TEST(times), TEST(permitted), TEST(permitted_by_a_group),
+		TEST(extended_stat), TEST(older_names), TEST(extended_attributes), TEST(open_flags), TEST(synced),
 	};
 
 	return RUN(argc, argv, tests);

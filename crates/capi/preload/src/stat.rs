@@ -210,12 +210,16 @@ fn check_access(attr: &Attr, mode: c_int, user: (u32, u32)) -> Answer<c_int> {
     }
 }
 
-/// Returns the supplementary groups of the process. None of them if there are more than 64.
+/// Returns the supplementary groups of the process. Does not keep them: a program may change them by a system call that
+/// this library does not see.
 fn groups() -> Vec<u32> {
-    let mut room = [0; 64];
+    // SAFETY: without a buffer, only the number of groups is returned.
+    let count = unsafe { libc::getgroups(0, std::ptr::null_mut()) };
+    let mut groups = vec![0; usize::try_from(count).unwrap_or(0)];
     // SAFETY: the buffer has this length.
-    let count = unsafe { libc::getgroups(room.len() as c_int, room.as_mut_ptr()) };
-    room[..usize::try_from(count).unwrap_or(0)].to_vec()
+    let count = unsafe { libc::getgroups(groups.len() as c_int, groups.as_mut_ptr()) };
+    groups.truncate(usize::try_from(count).unwrap_or(0));
+    groups
 }
 
 /// Serves `faccessat`: for the effective user with `AT_EACCESS`, else for the real one.
