@@ -12,6 +12,15 @@ use esker_types::ops::{
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 
+/// Bytes that are read in place.
+#[derive(Clone, Debug)]
+pub struct Viewed {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// Their CRC-32C, if the backend knows it without reading them again.
+    pub crc32c: Option<u32>,
+}
+
 /// Concurrent requests of the default implementations for several objects.
 const SIDE_BY_SIDE: usize = 16;
 
@@ -84,7 +93,7 @@ pub trait OpenContainer: Metadata {
         _key: AkeyRef<'a>,
         _wanted: Wanted<'a>,
         _at: ReadAt<'a>,
-    ) -> Reply<'a, Option<Bytes>> {
+    ) -> Reply<'a, Option<Viewed>> {
         Reply::Ready(Ok(None))
     }
 

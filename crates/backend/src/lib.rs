@@ -25,7 +25,7 @@ mod removal;
 mod reply;
 mod take;
 
-pub use container::OpenContainer;
+pub use container::{OpenContainer, Viewed};
 pub use esker_types as types;
 pub use esker_types::info::Capabilities;
 pub use merge::{merge_objects, outermost};

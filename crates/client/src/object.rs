@@ -84,7 +84,7 @@ impl Object {
         let reading = access.reading(&self.container)?;
         let opened = self.container.opened()?;
         let found = opened.view(self.oid, key, wanted, reading.at()).await?;
-        Ok(found.map(View::in_place))
+        Ok(found.map(|found| View::in_place(found.bytes)))
     }
 
     /// Writes akeys of a dkey, all or none. `cond` is [`Cond::DKEY_INSERT`], [`Cond::DKEY_UPDATE`] or none;

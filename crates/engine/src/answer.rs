@@ -13,6 +13,7 @@ use esker_os::executor::must_not_wait;
 use esker_types::limits::DECISIONS_SWEPT_MAX;
 use esker_types::ops::{AkeyRef, KeyScope, Preparation};
 use esker_types::{Error, ErrorKind, Result};
+use esker_wire::frame::Bulk;
 use esker_wire::message::{
     ContainerRequest, Failure, Handle, MetadataRequest, PoolRequest, Reply, Request, Response,
     decode,
@@ -30,7 +31,7 @@ pub(crate) struct Answered {
     /// Time from the start of serving the request to its reply.
     pub(crate) took: Duration,
     pub(crate) response: Response,
-    pub(crate) data: Bytes,
+    pub(crate) data: Bulk,
     /// True if serving it panicked.
     pub(crate) is_defect: bool,
 }
@@ -162,7 +163,7 @@ impl Session {
         bulk: &[u8],
         room: u32,
         proof: &Proof,
-    ) -> Result<(Reply, Bytes)> {
+    ) -> Result<(Reply, Bulk)> {
         if let ContainerRequest::Release(oid) = request {
             return self.release(handle, oid).await.map(|last| plain(Reply::Flag(last)));
         }
@@ -218,8 +219,8 @@ fn done_reply(result: Result<()>) -> Result<Reply> {
 }
 
 /// A reply without data.
-fn plain(reply: Reply) -> (Reply, Bytes) {
-    (reply, Bytes::new())
+fn plain(reply: Reply) -> (Reply, Bulk) {
+    (reply, Bulk::default())
 }
 
 /// Serves a request about the metadata of a pool or container.

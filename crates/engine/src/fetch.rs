@@ -1,11 +1,11 @@
 //! Conversion of fetches and changes from messages into operations of the backend trait, and back.
-use bytes::Bytes;
 use esker_backend::OpenContainer;
 use esker_types::ops::{
     AkeyRef, Change, Commit, DkeyFetch, Fetch, Preparation, ReadAt, ReadTokens, Sink, Source,
     Update, Value, Wanted, Write, WriteOp,
 };
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
+use esker_wire::frame::Bulk;
 use esker_wire::message::{
     AkeyReply, AkeyRequest, At, ChangeRequest, DkeyRequest, Failure, Reply, ValueRequest,
     WriteRequest, filled_ranges,
@@ -59,7 +59,7 @@ async fn view(
     oid: ObjectId,
     dkeys: &[DkeyRequest<'_>],
     at: ReadAt<'_>,
-) -> Option<(Reply, Bytes)> {
+) -> Option<(Reply, Bulk)> {
     let [of] = dkeys else { return None };
     let [akey] = &of.akeys[..] else { return None };
     let (wanted, count) = match akey.extents.as_deref() {
@@ -74,13 +74,18 @@ async fn view(
     let key = AkeyRef { dkey: of.dkey, akey: akey.akey };
     // The fetch that follows reports the error.
     let found = container.view(oid, key, wanted, at).await.ok()??;
-    let len = found.len() as u64;
+    let len = found.bytes.len() as u64;
     let size = len.checked_div(count)?;
     if len > room || ![0, size].contains(&akey.record_size) {
         return None;
     }
     let filled = akey.extents.clone().unwrap_or_default();
-    Some((Reply::Fetched(vec![AkeyReply { size, filled_bytes: len, filled }]), found))
+    let reply = Reply::Fetched(vec![AkeyReply { size, filled_bytes: len, filled }]);
+    let bulk = match found.crc32c {
+        Some(sum) => Bulk::with_sum(found.bytes, sum),
+        None => found.bytes.into(),
+    };
+    Some((reply, bulk))
 }
 
 /// The fetch of the requested akey into `buffer`, or of its size only if there is none.
@@ -104,7 +109,7 @@ pub(crate) async fn fetch(
     room: u32,
     at: ReadAt<'_>,
     spare: &Spare,
-) -> Result<(Reply, Bytes)> {
+) -> Result<(Reply, Bulk)> {
     check_room(dkeys, room)?;
     // A long value is sent from the pool's memory, without a buffer, where that is possible.
     if let Some(viewed) = view(container, oid, dkeys, at).await {
@@ -129,14 +134,14 @@ pub(crate) async fn fetch(
     drop(fetches);
     // DAOS returns the sizes of a failed fetch, too, for example when a buffer was too small.
     if let Err(error) = fetched {
-        return Ok((Reply::FetchFailed(Failure::from(&error), found), Bytes::new()));
+        return Ok((Reply::FetchFailed(Failure::from(&error), found), Bulk::default()));
     }
     let akeys = dkeys.iter().flat_map(|dkey| &dkey.akeys);
     let mut bulk = Vec::new();
     for ((akey, reply), buffer) in akeys.zip(&found).zip(buffers.iter_mut().flatten()) {
         add_found(akey, reply, buffer.take().unwrap_or_default(), &mut bulk)?;
     }
-    Ok((Reply::Fetched(found), spare.keep(bulk)))
+    Ok((Reply::Fetched(found), spare.keep(bulk).into()))
 }
 
 /// Takes the reply for the client out of the completed fetch.

@@ -59,7 +59,7 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
     pub(crate) fn add(&mut self, answer: Answer) -> u64 {
         let Answer { call, answered: Answered { response, data, .. }, share } = answer;
         let head = (Kind::Reply, call, 0);
-        let added = self.outbox.add_message(head, &response, data.into()).or_else(|error| {
+        let added = self.outbox.add_message(head, &response, data).or_else(|error| {
             // The reply is too long to be sent.
             let reply = Reply::Failed(Failure::from(&error));
             let response = Response { reply, tokens: Vec::new() };

@@ -1,6 +1,7 @@
 //! Checksums over data: one per [`CHECKSUM_CHUNK`] bytes, so that a small read of a large extent verifies few bytes.
 use crate::limits::CHECKSUM_CHUNK;
 use crc_fast::{CrcAlgorithm, Digest};
+use std::sync::LazyLock;
 
 /// The checksum of a container's data (DAOS: container property `csum`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,6 +109,47 @@ impl Crc32c {
     }
 }
 
+/// The CRC-32C of `len` bytes, from those of their chunks in a table of [`Checksum::Crc32c`]. Takes some nanoseconds a
+/// chunk. `None` if the table has another length.
+///
+/// Bytes behind a CRC change it by a linear map of its bits, whatever it is. So the CRC of two chunks is the first one
+/// after as many zeros as the second chunk has bytes, plus the second one.
+#[must_use]
+pub fn crc32c_of_chunks(table: &[u8], len: usize) -> Option<u32> {
+    let (sums, rest) = table.as_chunks::<4>();
+    if !rest.is_empty() || sums.len() != Checksum::chunks(len) {
+        return None;
+    }
+    let mut sums = sums.iter().map(|sum| u32::from_le_bytes(*sum));
+    let mut left = len.saturating_sub(CHECKSUM_CHUNK);
+    let Some(mut all) = sums.next() else { return Some(0) };
+    for sum in sums {
+        all = match left {
+            CHECKSUM_CHUNK.. => after_zeros(all) ^ sum,
+            _ => crc_fast::checksum_combine(ISCSI, all.into(), sum.into(), left as u64) as u32,
+        };
+        left = left.saturating_sub(CHECKSUM_CHUNK);
+    }
+    Some(all)
+}
+
+/// CRC-32C is that of iSCSI.
+const ISCSI: CrcAlgorithm = CrcAlgorithm::Crc32Iscsi;
+
+/// The CRC-32C of a chunk of zeros behind bytes with the CRC `sum`, without the CRC of the chunk itself.
+fn after_zeros(sum: u32) -> u32 {
+    /// The result for each bit of `sum`.
+    static BITS: LazyLock<[u32; 32]> = LazyLock::new(|| {
+        let after = |bit: usize| {
+            crc_fast::checksum_combine(ISCSI, 1 << bit, 0, CHECKSUM_CHUNK as u64) as u32
+        };
+        std::array::from_fn(after)
+    });
+    BITS.iter()
+        .enumerate()
+        .fold(0, |all, (bit, after)| all ^ (after & (sum >> bit & 1).wrapping_neg()))
+}
+
 /// Computes the checksums of data that arrives in pieces.
 pub struct Summing<'t, T> {
     checksum: Checksum,
@@ -157,6 +199,24 @@ mod tests {
     fn known_values() {
         assert_eq!(Checksum::Crc32c.sum(b"123456789"), 0xe306_9283);
         assert_eq!(Checksum::Crc64.sum(b"123456789"), 0xae8b_1486_0a79_9888);
+    }
+
+    #[test]
+    fn checksum_of_all_chunks_follows_from_those_of_each() {
+        let data: Vec<u8> = (0..5 * CHECKSUM_CHUNK).map(|at| (at * 7 % 251) as u8).collect();
+        let around = [0, 1, 100, CHECKSUM_CHUNK - 1, CHECKSUM_CHUNK, CHECKSUM_CHUNK + 1];
+        for len in
+            around.iter().flat_map(|len| [*len, len + CHECKSUM_CHUNK, len + 3 * CHECKSUM_CHUNK])
+        {
+            let mut table = Vec::new();
+            Checksum::Crc32c.push_all(&data[..len], &mut table);
+            let all = Checksum::Crc32c.sum(&data[..len]) as u32;
+            assert_eq!(crc32c_of_chunks(&table, len), Some(all), "{len} bytes");
+            table.push(0);
+            assert_eq!(crc32c_of_chunks(&table, len), None);
+            table.extend([0; 3]);
+            assert_eq!(crc32c_of_chunks(&table, len), None);
+        }
     }
 
     #[test]

@@ -152,24 +152,29 @@ impl Prefix {
     }
 }
 
-/// Data that travels outside of the encoded message, with its checksum.
+/// Data that travels outside of the encoded message.
 #[derive(Clone, Debug, Default)]
 pub struct Bulk {
     pub(crate) bytes: Bytes,
-    pub(crate) sum: u32,
+    known_sum: Option<u32>,
 }
 
 impl Bulk {
     /// Bulk bytes with their CRC-32C, for a caller that knows it already.
     #[must_use]
     pub fn with_sum(bytes: Bytes, sum: u32) -> Self {
-        Self { bytes, sum }
+        Self { bytes, known_sum: Some(sum) }
+    }
+
+    /// The CRC-32C of the bytes.
+    pub(crate) fn sum(&self) -> u32 {
+        self.known_sum.unwrap_or_else(|| sum(&self.bytes))
     }
 }
 
 impl From<Bytes> for Bulk {
     fn from(bytes: Bytes) -> Self {
-        Self { sum: sum(&bytes), bytes }
+        Self { bytes, known_sum: None }
     }
 }
 

@@ -105,7 +105,7 @@ impl Outbox {
         bulk: Bulk,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<()>,
     ) -> Result<usize> {
-        let len = self.add_head(head, (bulk.bytes.len(), bulk.sum), encode)?;
+        let len = self.add_head(head, (bulk.bytes.len(), bulk.sum()), encode)?;
         self.left += len;
         self.add_bulk(bulk.bytes);
         Ok(len)

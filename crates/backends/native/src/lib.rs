@@ -12,6 +12,7 @@ mod list;
 use bytes::Bytes;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Placement, Pool, Reply,
+    Viewed,
 };
 use esker_store::{Container, ContainerSpec, OpenPool, ReadVersion, TakeResult, compact_reads};
 use esker_types::info::{
@@ -448,10 +449,10 @@ impl OpenContainer for Opened {
         key: AkeyRef<'a>,
         wanted: Wanted<'a>,
         at: ReadAt<'a>,
-    ) -> Reply<'a, Option<Bytes>> {
+    ) -> Reply<'a, Option<Viewed>> {
         self.with_checked_view(at, |open| {
             let found = self.target(open, oid, key.dkey)?.view(self.id(), oid, key, wanted, at)?;
-            Ok(found.map(Bytes::from_owner))
+            Ok(found.map(|view| Viewed { crc32c: view.crc32c(), bytes: Bytes::from_owner(view) }))
         })
     }
 

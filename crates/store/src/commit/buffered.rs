@@ -127,11 +127,12 @@ mod tests {
     use crate::tests::{Random, Scratch};
     use crate::{ContainerSpec, ReadVersion};
     use esker_types::info::{ContainerRef, Durability, OpenMode};
+    use esker_types::limits::CHECKSUM_CHUNK;
     use esker_types::ops::{
         AkeyRef, Anchor, Edge, Fetch, KeyQuery, KeyScope, ListLimit, ReadAt, ReadTokens, Sink,
         Source, Update, Value, View, Wanted,
     };
-    use esker_types::{ErrorKind, Extent, ObjectClass, ObjectId, ObjectType};
+    use esker_types::{Checksum, ErrorKind, Extent, ObjectClass, ObjectId, ObjectType};
     use std::collections::{BTreeMap, BTreeSet};
     use std::path::{Path, PathBuf};
     use std::process::Command;
@@ -667,6 +668,29 @@ mod tests {
         assert_eq!((pool.load(100, 5000), pool.load(15, 2)), (long, b"er".to_vec()));
         assert_eq!((pool.buffered(), pool.load_at(Extent::new(50, 1), ReadAt::LATEST).1), (1, 1));
         assert_eq!(pool.load(10, 7), b"shorter");
+    }
+
+    /// The checksum of a view follows from those of its chunks, if these cover nothing else.
+    #[test]
+    fn view_of_a_whole_extent_has_its_checksum() {
+        let pool = Pool::new();
+        for (number, len) in [2000, CHECKSUM_CHUNK, 3 * CHECKSUM_CHUNK + 5].into_iter().enumerate()
+        {
+            let bytes: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+            let from = 1_000_000 * number as u64;
+            pool.store(from, 1, &bytes).unwrap();
+            let view = |extent: Extent| {
+                let key = AkeyRef { dkey: b"d", akey: b"a" };
+                let (id, wanted) = (pool.container.id(), &[extent]);
+                let wanted = Wanted::Array(wanted);
+                let view = pool.target().view(id, array(), key, wanted, ReadAt::LATEST);
+                view.unwrap().unwrap().crc32c()
+            };
+            let sum = Checksum::Crc32c.sum(&bytes) as u32;
+            assert_eq!(view(Extent::new(from, len as u64)), Some(sum), "{len} bytes");
+            assert_eq!(view(Extent::new(from, len as u64 - 1)), None);
+            assert_eq!(view(Extent::new(from + 1, len as u64 - 1)), None);
+        }
     }
 
     /// Views, fetches and conditions find buffered puts, and leave them in the buffer.

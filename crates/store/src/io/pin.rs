@@ -103,16 +103,23 @@ impl Drop for ViewCount {
 pub struct Mapped {
     pin: Arc<Pin>,
     range: Range<usize>,
+    crc32c: Option<u32>,
     _one: ViewCount,
 }
 
 impl Mapped {
-    /// The bytes `range` of a pinned segment, which must be inside it.
+    /// The bytes `range` of a pinned segment, which must be inside it, and their CRC-32C if it is known.
     ///
     /// # Errors
     /// `Overflow` if this process has [`VIEWS_MAX`] views.
-    pub(crate) fn new(pin: Arc<Pin>, range: Range<usize>) -> Result<Self> {
-        Ok(Self { pin, range, _one: ViewCount::new()? })
+    pub(crate) fn new(pin: Arc<Pin>, range: Range<usize>, crc32c: Option<u32>) -> Result<Self> {
+        Ok(Self { pin, range, crc32c, _one: ViewCount::new()? })
+    }
+
+    /// CRC-32C of the bytes, if it follows from the stored checksums, which the bytes matched.
+    #[must_use]
+    pub fn crc32c(&self) -> Option<u32> {
+        self.crc32c
     }
 }
 

@@ -4,6 +4,7 @@ use crate::data::Reader;
 use crate::format::keys::{Key, SINGLE, Table};
 use crate::format::record::{Body, Location, Record};
 use crate::io::pin::{Mapped, Pin};
+use esker_types::checksum::crc32c_of_chunks;
 use esker_types::info::ContainerId;
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::ops::{
@@ -483,7 +484,9 @@ impl Target {
         let bytes = bytes.ok_or_else(|| self.damaged(key, "the location"))?;
         let first_chunk = 0;
         self.verify(key, &location, first_chunk, bytes)?;
-        Mapped::new(pin, value).map(Some)
+        let is_whole = value == summed && location.checksum == Checksum::Crc32c;
+        let sum = is_whole.then(|| crc32c_of_chunks(location.sums, summed.len())).flatten();
+        Mapped::new(pin, value, sum).map(Some)
     }
 
     /// True if a view of any process pins the segment.

@@ -4,9 +4,10 @@ use crate::sharded::commit::{Doubt, STARTS_MAX, Share, Work, commit};
 use crate::sharded::pool::{MemberAccess, SIDE_BY_SIDE, Shared, resolved};
 use crate::sharded::spread::{Listing, batches, batches_mut};
 use crate::sharded::tagged::{Tagged, add_tagged, by_node};
-use bytes::Bytes;
 use esker_backend::block::{BLOCK, Block};
-use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply, merge_objects, outermost};
+use esker_backend::{
+    Metadata, MetadataChanges, OpenContainer, Reply, Viewed, merge_objects, outermost,
+};
 use esker_os::ForkLock;
 use esker_os::executor::{side_by_side, task};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
@@ -753,7 +754,7 @@ impl OpenContainer for ShardedContainer {
         key: AkeyRef<'a>,
         wanted: Wanted<'a>,
         at: ReadAt<'a>,
-    ) -> Reply<'a, Option<Bytes>> {
+    ) -> Reply<'a, Option<Viewed>> {
         let node = self.index_of(oid, key.dkey);
         if !self.is_own(node) {
             return Reply::Ready(Ok(None));
