@@ -58,6 +58,9 @@ pub const MEMORY_MAX: u64 = 1 << 30;
 /// How long a client may take to receive a reply before it is disconnected.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long the machine of a client may be unreachable before the client is disconnected.
+pub const CLIENT_LOST_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// How long a client may take to send the rest of a request, for which the engine reserves memory.
 pub const RECEIVE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -211,6 +214,8 @@ impl Engine {
     async fn serve_stream(self, slot: Slot, stream: TcpStream) {
         // Replies leave at once: the outbox has collected those that belong together.
         let _ = stream.set_nodelay(true);
+        // Without this, the client of a machine that lost its power would keep its leases for ever.
+        let _ = esker_os::detect_lost_peer(&stream, CLIENT_LOST_TIMEOUT);
         let address = stream.peer_addr().map_or_else(|_| "?".into(), |peer| peer.to_string());
         let local = stream.local_addr().ok().map(|local| local.ip());
         let (from, to) = stream.into_split();

@@ -12,6 +12,7 @@ mod links;
 mod memory;
 mod processors;
 mod signals;
+mod sockets;
 mod spin;
 mod threads;
 mod wake_up;
@@ -27,6 +28,7 @@ pub use links::resolve_links;
 pub use memory::{HUGE_PAGE, keep_freed, lacks_huge_pages, want_huge_pages};
 pub use processors::{Processors, stay_on_processor};
 pub use signals::without_signals;
+pub use sockets::detect_lost_peer;
 pub use threads::{no_thread_error, run_on_threads, start_thread, start_with_threads};
 
 use esker_types::{Error, ErrorKind, Result, Uuid};
