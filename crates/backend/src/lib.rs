@@ -28,7 +28,7 @@ mod take;
 pub use container::{OpenContainer, Viewed};
 pub use esker_types as types;
 pub use esker_types::info::Capabilities;
-pub use merge::{merge_objects, outermost};
+pub use merge::{merge_objects, merge_pages, outermost};
 pub use owned::OwnedWrites;
 pub use placement::{Location, Placement};
 pub use pool::{Metadata, MetadataChanges, NewContainer, Pool};

@@ -22,6 +22,26 @@ pub fn merge_objects(
     found
 }
 
+/// Merges pages of objects of several nodes as [`merge_objects`] does. Each page has the anchor at which the node continues:
+/// a node may send fewer than were asked for. Objects behind the last one of such a page wait for the next call, since
+/// that node may have others before them.
+#[must_use]
+pub fn merge_pages(
+    pages: Vec<(Vec<ObjectId>, Anchor)>,
+    anchor: &mut Anchor,
+    entries: usize,
+) -> Vec<ObjectId> {
+    let is_cut = |(_, next): &&(Vec<ObjectId>, Anchor)| !next.is_end();
+    let bound = pages.iter().filter(is_cut).filter_map(|(found, _)| found.last()).min().copied();
+    let mut found: Vec<_> = pages.into_iter().flat_map(|(found, _)| found).collect();
+    let Some(bound) = bound else { return merge_objects(found, anchor, entries) };
+    found.retain(|oid| *oid <= bound);
+    found.sort_unstable();
+    found.dedup();
+    let entries = entries.min(found.len());
+    merge_objects(found, anchor, entries)
+}
+
 /// The first or last (`edge`) of the targets' results of one query, in the order of their dkeys, which are of this
 /// `kind`. `None` if no target found anything.
 ///
@@ -45,4 +65,47 @@ pub fn outermost(
         }
     }
     Ok(best.map(|(_, found)| found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn oids(range: impl Iterator<Item = u64>) -> Vec<ObjectId> {
+        range.map(|lo| ObjectId { hi: 0, lo }).collect()
+    }
+
+    fn after(lo: u64) -> Anchor {
+        let position = ObjectId { hi: 0, lo }.to_bytes().to_vec();
+        Anchor::After { shard: 0, position }
+    }
+
+    /// Each node sends at most three objects of a page.
+    #[test]
+    fn pages_that_nodes_cut_are_continued() {
+        let nodes = [oids((1..30).step_by(2)), oids(0..7), oids([8, 9].into_iter()), Vec::new()];
+        for entries in [1, 2, 3, 5, 100] {
+            let (mut anchor, mut all) = (Anchor::Start, Vec::new());
+            while !anchor.is_end() {
+                let pages = nodes.iter().map(|node| {
+                    let mut left = node.clone();
+                    left.retain(|oid| all.last().is_none_or(|last| oid > last));
+                    let page: Vec<_> = left.iter().take(entries.min(3)).copied().collect();
+                    let next = match page.len() == left.len() {
+                        true => Anchor::End,
+                        false => after(page.last().unwrap().lo),
+                    };
+                    (page, next)
+                });
+                let found = merge_pages(pages.collect(), &mut anchor, entries);
+                assert!(found.len() <= entries);
+                all.extend(found);
+                assert!(anchor.is_end() || anchor == after(all.last().unwrap().lo));
+            }
+            let mut expected = nodes.concat();
+            expected.sort();
+            expected.dedup();
+            assert_eq!(all, expected, "{entries} entries");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use crate::sharded::spread::{Listing, batches, batches_mut};
 use crate::sharded::tagged::{Tagged, add_tagged, by_node};
 use esker_backend::block::{BLOCK, Block};
 use esker_backend::{
-    Metadata, MetadataChanges, OpenContainer, Reply, Viewed, merge_objects, outermost,
+    Metadata, MetadataChanges, OpenContainer, Reply, Viewed, merge_pages, outermost,
 };
 use esker_os::ForkLock;
 use esker_os::executor::{side_by_side, task};
@@ -570,7 +570,7 @@ impl ShardedContainer {
         entries: usize,
         at: ReadAt<'_>,
     ) -> Result<Vec<ObjectId>> {
-        if anchor.is_end() {
+        if anchor.is_end() || entries == 0 {
             return Ok(Vec::new());
         }
         let from = anchor.clone();
@@ -582,10 +582,10 @@ impl ShardedContainer {
                     let tagged = Tagged::new(node, at);
                     part.list_objects(&mut from, entries, tagged.at(at)).await
                 })
+                .map(|found| (found, from))
             }))
         });
-        let found = pages.await?.into_iter().flatten().collect();
-        Ok(merge_objects(found, anchor, entries))
+        Ok(merge_pages(pages.await?, anchor, entries))
     }
 
     /// Returns the first of `count` new object ids. They come from a block that the node of the catalog has reserved
