@@ -76,7 +76,7 @@ impl Container {
         self.apply(Change::from_writes(writes), access).await
     }
 
-    /// Applies writes. On a pool over nodes, each node applies its own atomically, independent of the others.
+    /// Applies writes. On a pool over nodes, each is applied as a whole, independent of the others.
     pub(crate) async fn write_by_node(
         &self,
         writes: &[Write<'_>],

@@ -120,7 +120,7 @@ pub struct Change<'a> {
     pub proved_once: bool,
     /// Set if the request may be repeated: see [`ChangeId`].
     pub id: Option<ChangeId>,
-    /// The writes may take effect one by one if they concern several nodes. Each node applies its own atomically.
+    /// The writes may take effect one by one if they concern several nodes. Each is applied as a whole.
     pub one_by_one: bool,
 }
 
