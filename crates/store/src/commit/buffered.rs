@@ -121,6 +121,7 @@ impl OpenPool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::redo_log::Batch;
     use crate::data::table::SegmentState;
     use crate::shared::control::ProcessSlot;
     use crate::sync::AtomicU64;
@@ -916,6 +917,80 @@ mod tests {
         overwrite(&path, at as u64 + 1000, b"x");
         pool.restart_machine(1);
         assert_eq!((pool.get(b"key"), pool.buffered()), (vec![b'1'; 2000], 1));
+    }
+
+    /// Puts two keys in one batch, as two threads do. The power fails in its sync: the first put loses its data.
+    fn lose_first_data_of_batch(pool: &Pool) {
+        pool.put(b"a", &[b'1'; 2000]);
+        pool.put(b"b", b"unacknowledged");
+        let (_, puts) = pool.target().committed_and_buffered().unwrap();
+        let base = pool.words()[0].load(Ordering::Relaxed) >> 16;
+        let mut batch = Batch::behind(base, (0, 0));
+        puts.iter().for_each(|put| batch.add(&put));
+        pool.target().data().log(&batch).unwrap();
+        let name = crate::format::superblock::target_name(0);
+        let path = pool.scratch.path().join(name).join(crate::data::NAME);
+        let bytes = std::fs::read(&path).unwrap();
+        let at = bytes.windows(2000).position(|window| window == [b'1'; 2000]).unwrap();
+        overwrite(&path, at as u64 + 1000, b"x");
+        pool.restart_machine(0);
+        assert_eq!((pool.get(b"a").len(), pool.get(b"b").len(), pool.buffered()), (0, 0, 0));
+    }
+
+    /// An entry that was dropped after a restart is not found after the next one, whatever is logged before it.
+    #[test]
+    fn dropped_entry_does_not_return_after_a_second_restart() {
+        for key in [b"a", b"b"] {
+            for commits in [false, true] {
+                let pool = Pool::with(Durability::Commit);
+                lose_first_data_of_batch(&pool);
+                if commits {
+                    pool.target().change(|change| change.put(b"Tkey", b"v")).unwrap();
+                }
+                // The entry is as long as that of the first put of the batch.
+                pool.put(key, &[b'3'; 2000]);
+                pool.restart_machine(0);
+                assert_eq!((pool.get(key), pool.buffered()), (vec![b'3'; 2000], 1));
+                assert_eq!(pool.get(b"a").len() + pool.get(b"b").len(), 2000);
+            }
+        }
+    }
+
+    /// A process dies after its batch is in the redo log. Later entries of the same length do not make the rest of the
+    /// batch valid, neither with the same base nor with a newer one.
+    #[test]
+    fn rest_of_batch_of_dead_process_does_not_hide_later_puts() {
+        for commits in [false, true] {
+            let pool = Pool::with(Durability::Commit);
+            let published: Vec<_> =
+                pool.words().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+            pool.put(b"a", &[b'1'; 2000]);
+            pool.put(b"b", b"of a dead process");
+            for (word, before) in pool.words().iter().zip(published) {
+                word.store(before, Ordering::Relaxed);
+            }
+            if commits {
+                pool.target().change(|change| change.put(b"Tkey", b"v")).unwrap();
+            }
+            pool.put(b"b", &[b'2'; 2000]);
+            assert_eq!(pool.get(b"b"), [b'2'; 2000]);
+            pool.restart_machine(0);
+            assert_eq!((pool.get(b"b"), pool.buffered()), (vec![b'2'; 2000], 1));
+        }
+    }
+
+    /// A full medium may report at the sync of reserved space that it did not store some of it.
+    #[test]
+    fn nothing_is_acknowledged_after_a_failed_sync() {
+        let pool = Pool::with(Durability::Commit);
+        pool.store(0, 1, &[b'1'; 5000]).unwrap();
+        pool.flush();
+        pool.target().data().fail_next_sync.store(true, Ordering::Relaxed);
+        for _ in 0..2 {
+            let error = pool.store(0, 1, &[b'2'; 5000]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        }
+        assert_eq!(pool.load(0, 5000), [b'1'; 5000]);
     }
 
     /// Containers without checksums cannot tell whether the data of a put is on the medium.

@@ -20,6 +20,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +47,11 @@ pub(crate) struct Data {
     cached: LazyCachedMap,
     /// True if commits sync the file.
     is_synced: bool,
+    /// A sync has failed.
+    lost_writes: AtomicBool,
+    /// The next sync fails, for tests.
+    #[cfg(test)]
+    pub(crate) fail_next_sync: AtomicBool,
     /// Bytes of all segments. The redo log follows them.
     bytes: u64,
     /// Read-only mapping for zero-copy views. The first view creates it.
@@ -69,7 +75,17 @@ impl Data {
         let can_write = !target.is_read_only() && can_write_to_mapping(&file, superblock);
         let cached = LazyCachedMap::new(bytes, can_write);
         let is_synced = superblock.durability == Durability::Commit;
-        Ok(Self { file, map, cached, is_synced, bytes, read_map: Mutex::default() })
+        Ok(Self {
+            file,
+            map,
+            cached,
+            is_synced,
+            lost_writes: AtomicBool::new(false),
+            #[cfg(test)]
+            fail_next_sync: AtomicBool::new(false),
+            bytes,
+            read_map: Mutex::default(),
+        })
     }
 
     /// True if the medium is memory, so that the file is mapped.
@@ -263,7 +279,16 @@ impl Data {
     /// Writes entries to the redo log, which is behind the segments, and waits until all written bytes are on the medium.
     pub(crate) fn log(&self, batch: &redo_log::Batch) -> Result<()> {
         let (at, entries) = batch.part();
-        let written = self.file.write_all_at(entries, self.bytes + at);
+        let written = self.file.write_all_at(&entries, self.bytes + at);
+        written.map_err(|error| Error::io("writing a redo log", &error))?;
+        self.sync()
+    }
+
+    /// Overwrites the redo log from position `from` on with zeros, and waits until they are on the medium. Entries there
+    /// were not acknowledged, and must not be found after the next restart either.
+    pub(crate) fn erase_redo_log(&self, from: usize) -> Result<()> {
+        let zeros = vec![0; (REDO_LOG_BYTES as usize).saturating_sub(from)];
+        let written = self.file.write_all_at(&zeros, self.bytes + from as u64);
         written.map_err(|error| Error::io("writing a redo log", &error))?;
         self.sync()
     }
@@ -274,8 +299,32 @@ impl Data {
     }
 
     /// Waits until all written bytes are on the medium.
+    ///
+    /// The kernel reports an error of the medium only once, to any thread of this process, and may drop what it could not
+    /// store. So after an error no later sync of this process succeeds. `Io` also if the medium is full: its space is
+    /// reserved, so freeing space in the pool would not help.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| Error::io("syncing a segment", &error))
+        let result = self.sync_once();
+        if result.is_err() {
+            self.lost_writes.store(true, Ordering::Release);
+        }
+        if self.lost_writes.load(Ordering::Acquire) {
+            let cause = result.err().map_or_else(String::new, |error| format!(": {error}"));
+            let message = format!(
+                "the medium of the data file did not store all that was written{cause}; close the pool, and check it \
+                 (`esker pool check`) once the medium is sound"
+            );
+            return Err(Error::new(ErrorKind::Io, message));
+        }
+        Ok(())
+    }
+
+    fn sync_once(&self) -> io::Result<()> {
+        #[cfg(test)]
+        if self.fail_next_sync.swap(false, Ordering::AcqRel) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.file.sync_data()
     }
 }
 

@@ -9,12 +9,16 @@
 use crate::format::superblock::REDO_LOG_BYTES;
 use crate::io::crc32c;
 use crate::shared::write_buffer::{BUFFER_LEN, PUT_LEN_MIN, Put};
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 /// Bytes of an entry before its put: base, end of the previous batch, checksum.
 const HEAD: usize = 16;
 /// Entries begin at multiples of this number of bytes.
 const ALIGN: usize = 8;
+/// Follows the entries of a batch, in place of the base of an entry. Entries of an earlier batch may be behind it, whose
+/// process died or whose sync failed: they must not count as entries of this one.
+const END: [u8; 8] = [0xff; 8];
 
 /// The entries of a full write buffer fit: each has one word more than its put in the buffer.
 const _: () = assert!((BUFFER_LEN + BUFFER_LEN / PUT_LEN_MIN) * 8 <= REDO_LOG_BYTES as usize);
@@ -39,9 +43,13 @@ impl Batch {
         self.bytes.is_empty()
     }
 
-    /// Position in the log at which the entries begin, and the encoded entries.
-    pub(super) fn part(&self) -> (u64, &[u8]) {
-        (self.begin as u64, &self.bytes)
+    /// Position in the log at which the entries begin, and the encoded entries with the end mark, if it fits.
+    pub(super) fn part(&self) -> (u64, Vec<u8>) {
+        let mut bytes = self.bytes.clone();
+        if self.begin + bytes.len() + END.len() <= REDO_LOG_BYTES as usize {
+            bytes.extend_from_slice(&END);
+        }
+        (self.begin as u64, bytes)
     }
 
     /// Appends an entry.
@@ -97,33 +105,47 @@ pub(crate) struct Log<'l> {
     entries: Vec<Entry<'l>>,
     /// True if entries are damaged that were on the medium. Then the entries are those that are left.
     pub(crate) is_damaged: bool,
+    /// True if the log has other entries than these, which were not acknowledged.
+    pub(crate) has_dropped: bool,
 }
 
 impl<'l> Log<'l> {
-    /// Parses a log of puts on top of one of the states `bases`.
+    /// Parses a log of puts on top of one of the states `bases`. The puts have the newest base among them: entries with
+    /// an older one are left from a process that died before it published its puts.
+    pub(crate) fn parse(log: &'l [u8], bases: &RangeInclusive<u64>) -> Self {
+        let bases: BTreeSet<_> =
+            Entries::new(log, bases.clone()).map(|(_, entry)| entry.base).collect();
+        let Some(newest) = bases.last() else { return Self::default() };
+        let mut found = Self::parse_newest(log, *newest);
+        found.has_dropped |= bases.len() > 1;
+        found
+    }
+
+    /// Parses the entries with this base.
     ///
     /// The last batch may be incomplete, since it was not acknowledged if the machine stopped during its sync. Then the
     /// log ends before the first entry that is missing. Any other missing entry is damage.
-    pub(crate) fn parse(log: &'l [u8], bases: &RangeInclusive<u64>) -> Self {
-        let (mut found, mut gap, mut at) = (Self::default(), None, 0);
-        while at < log.len() {
-            let Some(entry) = Entry::parse(log, at, bases) else {
-                gap.get_or_insert((at, found.entries.len()));
-                at += ALIGN;
-                continue;
-            };
-            // A batch behind the gap shows that the missing entry was on the medium. All entries of a log have one
-            // base.
+    fn parse_newest(log: &'l [u8], base: u64) -> Self {
+        let (mut found, mut gap, mut end) = (Self { base, ..Self::default() }, None, 0);
+        for (at, entry) in Entries::new(log, base..=base) {
+            if at > end {
+                gap.get_or_insert((end, found.entries.len()));
+            }
+            // A batch behind the gap shows that the missing entry was on the medium.
             found.is_damaged |= gap.is_some_and(|(gap, _)| entry.batch > gap);
-            found.is_damaged |= found.entries.first().is_some_and(|first| first.base != entry.base);
             found.entries.push(entry);
-            at += entry.len;
+            end = at + entry.len;
         }
         if let Some((_, count)) = gap.filter(|_| !found.is_damaged) {
             found.entries.truncate(count);
+            found.has_dropped = true;
         }
-        found.base = found.entries.first().map_or(0, |entry| entry.base);
         found
+    }
+
+    /// Position behind the entries, which begin at the start of the log.
+    pub(crate) fn end(&self) -> usize {
+        self.entries.iter().map(|entry| entry.len).sum()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -142,7 +164,37 @@ impl<'l> Log<'l> {
         let is_incomplete = |entry: &Entry<'l>| !complete(&entry.put);
         if let Some(first) = self.entries[of_last..].iter().position(is_incomplete) {
             self.entries.truncate(of_last + first);
+            self.has_dropped = true;
         }
+    }
+}
+
+/// Iterates over the entries of a log with one of the `bases`, with their positions. Skips everything else.
+struct Entries<'l> {
+    log: &'l [u8],
+    at: usize,
+    bases: RangeInclusive<u64>,
+}
+
+impl<'l> Entries<'l> {
+    fn new(log: &'l [u8], bases: RangeInclusive<u64>) -> Self {
+        Self { log, at: 0, bases }
+    }
+}
+
+impl<'l> Iterator for Entries<'l> {
+    type Item = (usize, Entry<'l>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.at < self.log.len() {
+            let at = self.at;
+            if let Some(entry) = Entry::parse(self.log, at, &self.bases) {
+                self.at += entry.len;
+                return Some((at, entry));
+            }
+            self.at += ALIGN;
+        }
+        None
     }
 }
 

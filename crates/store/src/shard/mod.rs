@@ -297,6 +297,10 @@ impl Target {
         &self.index
     }
 
+    pub(crate) fn data(&self) -> &Data {
+        &self.data
+    }
+
     pub(crate) fn buffer_atomics(&self) -> &[crate::sync::AtomicU64] {
         self.write_buffer().map_or(&[], |buffer| buffer.atomics())
     }

@@ -72,16 +72,20 @@ impl Target {
         }
     }
 
-    /// Loads the write buffer from the redo log, after a restart of the machine. The caller holds the setup lock.
+    /// Loads the write buffer from the redo log, after a restart of the machine. Erases entries that were not
+    /// acknowledged: behind the next puts, they would look like entries of these. The caller holds the setup lock.
     ///
     /// # Errors
-    /// `Io` if the log cannot be read.
+    /// `Io` if the log cannot be read or written.
     pub(crate) fn load_redo_log(&self) -> Result<()> {
         let (Some(buffer), true) = (self.write_buffer(), self.is_durable()) else { return Ok(()) };
         let txn = self.index.read()?;
         let bytes = self.data.redo_log()?;
         let flushed = txn.get(&flushed_key())?;
         let log = parse(&bytes, (flushed, txn.id()), |key, place| self.is_stored(key, place))?;
+        if log.has_dropped && !log.is_damaged && !self.control.read_only {
+            self.data.erase_redo_log(log.end())?;
+        }
         fill(buffer, &log, txn.id())
     }
 
