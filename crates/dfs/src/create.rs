@@ -130,7 +130,7 @@ impl Node {
         }
         match self.write_entry(name, &inode, target, proof) {
             Ok(()) => {
-                self.note_entries_changed()?;
+                self.note_entries_changed();
                 let made = self.child_with(name, inode, lease)?;
                 if mounted.is_slow() {
                     mounted.entry_hints.record(made.location(), *made.inode());

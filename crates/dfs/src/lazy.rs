@@ -62,21 +62,29 @@ pub(crate) struct DirectoryTimes(ForkLock<HashMap<ObjectId, Pending>>);
 struct Pending {
     location: EntryLocation,
     stored: Time,
+    /// Time of the last attempt to store a time. It limits the attempts to one in [`LAG_MAX`] while all of them fail.
+    attempted: Time,
     /// Time of the last added or removed entry; `None` if there was none since the time was set.
     changed: Option<Time>,
 }
 
 impl DirectoryTimes {
     /// Records that an entry of a directory was added or removed. `mtime` is the time that is stored for it, as far as
-    /// the caller knows, and `location` finds its entry.
+    /// the caller knows, and `location` finds its entry. A time that cannot be stored stays pending, unless
+    /// [`PENDING_TIMES_MAX`] others are: a later change or flush stores it.
     pub(crate) fn touch(
         &self,
         container: &Container,
         (oid, mtime): (ObjectId, Time),
         location: impl FnOnce() -> EntryLocation,
-    ) -> Result<()> {
+    ) {
         let due = self.note((oid, mtime), location, Time::now());
-        due.map_or(Ok(()), |(location, time)| store(container, &location, oid, time).wait())
+        let Some((location, time)) = due else { return };
+        if store(container, &location, oid, time).wait().is_ok()
+            && let Some(entry) = self.lock().get_mut(&oid)
+        {
+            entry.stored = time;
+        }
     }
 
     /// Records a change of a directory at `now`. Returns the time to store at once, with its location: if the stored
@@ -91,16 +99,16 @@ impl DirectoryTimes {
         let full = pending.len() >= PENDING_TIMES_MAX;
         if let Some(entry) = pending.get_mut(&oid) {
             entry.changed = Some(now);
-            if now.apart(entry.stored) < LAG_MAX {
+            if now.apart(entry.attempted) < LAG_MAX {
                 return None;
             }
-            entry.stored = now;
+            entry.attempted = now;
             return Some((entry.location.clone(), now));
         }
         let location = location();
         let due = now.apart(mtime) >= LAG_MAX || full;
-        let stored = if due { now } else { mtime };
-        let entry = Pending { location, stored, changed: Some(now) };
+        let attempted = if due { now } else { mtime };
+        let entry = Pending { location, stored: mtime, attempted, changed: Some(now) };
         let due = due.then(|| (entry.location.clone(), now));
         if !full {
             pending.insert(oid, entry);
@@ -120,7 +128,8 @@ impl DirectoryTimes {
     pub(crate) fn set(&self, oid: ObjectId, location: &EntryLocation, stored: Time) {
         let mut pending = self.lock();
         if pending.len() < PENDING_TIMES_MAX {
-            pending.insert(oid, Pending { location: location.clone(), stored, changed: None });
+            let (location, attempted) = (location.clone(), stored);
+            pending.insert(oid, Pending { location, stored, attempted, changed: None });
         } else {
             pending.remove(&oid);
         }
@@ -131,13 +140,23 @@ impl DirectoryTimes {
         self.lock().get(&oid)?.changed
     }
 
-    /// Stores all pending times that differ from the stored ones by [`GRAIN`] or more.
+    /// Stores all pending times that differ from the stored ones by [`GRAIN`] or more. After an error, the time that
+    /// failed and those that follow stay pending.
     pub(crate) fn store_all(&self, container: &Container) -> Result<()> {
         let all = std::mem::take(&mut *self.lock());
         let due = |entry: &Pending| entry.changed.filter(|time| time.apart(entry.stored) >= GRAIN);
-        let mut due =
-            all.into_iter().filter_map(|(oid, entry)| Some((oid, due(&entry)?, entry.location)));
-        due.try_for_each(|(oid, time, location)| store(container, &location, oid, time).wait())
+        let mut result = Ok(());
+        for (oid, entry) in all {
+            let Some(time) = due(&entry) else { continue };
+            if result.is_ok() {
+                result = store(container, &entry.location, oid, time).wait();
+            }
+            if result.is_err() {
+                // A change since then has a later time.
+                self.lock().entry(oid).or_insert(entry);
+            }
+        }
+        result
     }
 
     fn lock(&self) -> ForkGuard<'_, HashMap<ObjectId, Pending>> {

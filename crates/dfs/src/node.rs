@@ -217,10 +217,13 @@ impl Node {
         Ok(OpenFile::new(lease, self.location(), self.inode().mtime))
     }
 
-    /// Records that an entry of this directory was added or removed, which changes its modification time.
-    pub(crate) fn note_entries_changed(&self) -> Result<()> {
+    /// Records that an entry of this directory was added or removed, which changes its modification time. The change is
+    /// complete by then, so an error of the time must not look like one of the change: see [`DirectoryTimes::touch`].
+    ///
+    /// [`DirectoryTimes::touch`]: crate::lazy::DirectoryTimes::touch
+    pub(crate) fn note_entries_changed(&self) {
         let (times, container) = (&self.fs().mounted().times, self.fs().container());
-        times.touch(container, (self.oid(), self.inode().mtime), || self.location())
+        times.touch(container, (self.oid(), self.inode().mtime), || self.location());
     }
 
     /// The inode of its entry at this location; `None` if the location names something else.

@@ -67,7 +67,7 @@ impl PublishNew<'_> {
         let oid = dir.new_oid(kind, dir.class_of_new(kind, self.new))?;
         let inode = dir.new_inode((kind, oid), self.new, &[]);
         let replaced = dir.fs().transact(|access| self.attempt(&inode, access))?;
-        dir.note_entries_changed()?;
+        dir.note_entries_changed();
         replaced.map_or(Ok(()), |(replaced, is_orphan)| dir.free_content(&replaced, is_orphan))
     }
 

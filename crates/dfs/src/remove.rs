@@ -59,7 +59,7 @@ impl Node {
             Ok(None) => return Ok(false),
             taken => taken?,
         };
-        self.note_entries_changed()?;
+        self.note_entries_changed();
         match taken {
             Some((entry, is_freed)) if entry.inode.kind == Kind::File => {
                 mounted.note_removal(entry.inode.oid);
@@ -171,7 +171,7 @@ impl Node {
             self.check_empty(name, &inode, access)?;
             Ok((inode, self.remove_checked(name, &inode, access)?))
         })?;
-        self.note_entries_changed()?;
+        self.note_entries_changed();
         self.free_content(&inode, is_orphan)
     }
 

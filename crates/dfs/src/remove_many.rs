@@ -111,7 +111,7 @@ fn finish(batch: &[Removal<'_>], removed: Vec<Result<Removed>>) -> Vec<Result<()
     let (mut results, mut places, mut inodes) = (Vec::new(), Vec::new(), Vec::new());
     for (one, removed) in std::iter::zip(batch, removed) {
         let result = removed.and_then(|Removed { inode, is_orphan }| {
-            one.dir.note_entries_changed()?;
+            one.dir.note_entries_changed();
             if inode.kind != Kind::File || is_orphan {
                 return one.dir.free_content(&inode, is_orphan);
             }

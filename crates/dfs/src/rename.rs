@@ -92,8 +92,12 @@ pub fn rename_all(renames: &[Rename<'_>]) -> Result<()> {
     let moved: Vec<_> = first.from.fs().transact(|access| {
         renames.iter().map(|one| one.attempt_file(access)).collect::<Result<_>>()
     })?;
-    let mut moved = renames.iter().zip(moved);
-    moved.try_for_each(|(rename, moved)| moved.map_or(Ok(()), |moved| rename.note_done(&moved)))
+    let done = renames.iter().zip(moved).map(|(rename, moved)| match moved {
+        Some(moved) => rename.note_done(&moved),
+        None => Ok(()),
+    });
+    // An error does not leave the others undone: their files would keep the replaced content.
+    done.fold(Ok(()), Result::and)
 }
 
 /// A transaction does not read its own writes, so no rename may depend on another.
@@ -251,9 +255,9 @@ impl Rename<'_> {
         let location =
             |dir: &Node, name: &[u8]| EntryLocation { dir: dir.oid(), name: name.into() };
         mounted.note_move(&moved.inode, &location(self.to, self.new_name));
-        self.from.note_entries_changed()?;
+        self.from.note_entries_changed();
         if self.from.oid() != self.to.oid() {
-            self.to.note_entries_changed()?;
+            self.to.note_entries_changed();
         }
         match (self.mode, &moved.other) {
             (RenameMode::Exchange, Some(other)) => {

@@ -1,28 +1,39 @@
-//! A change may fail although it took effect: the reply was lost.
-use dfs::{Create, Dfs, MountOptions, NewDfs, Removal, remove_many};
-use esker::backend::NewContainer;
-use esker::types::ErrorKind;
+//! A change may fail although it took effect: the reply was lost. It must not fail by an error after the change.
+use dfs::check::{CheckOptions, check};
+use dfs::{
+    Create, Dfs, MountOptions, NewDfs, Open, Removal, RenameMode, SetAttr, Time, remove_many,
+};
+use esker::backend::memory::Memory;
+use esker::backend::{NewContainer, OpenContainer, Reply};
 use esker::types::info::OpenMode;
-use esker::{Pool, Wait};
+use esker::types::ops::{Change, Write, WriteOp};
+use esker::types::{Epoch, ErrorKind, Result};
+use esker::{Container, Pool, Wait};
+use esker_conformance::between::{Interceptor, PoolBetween};
 use esker_conformance::faulty::{Fault, Faulty};
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const FILES: usize = 200;
 
-/// A file system whose pool loses the replies to some changes.
-fn mount() -> Dfs {
-    let backend = Arc::new(Faulty::new(Fault::LostReply));
+/// A new file system of this backend, and its container.
+fn mount(backend: Arc<dyn esker::backend::Pool>) -> (Dfs, Container) {
     let pool = Pool::from_backend(backend, OpenMode::ReadWrite);
     let new = NewContainer::named("files");
     Dfs::create_container(&pool, &new, &NewDfs::default()).unwrap();
     let container = pool.open_container("files", OpenMode::ReadWrite).wait().unwrap();
-    Dfs::mount(container, MountOptions::default()).unwrap()
+    (Dfs::mount(container.clone(), MountOptions::default()).unwrap(), container)
+}
+
+/// A file system whose pool loses the replies to some changes.
+fn mount_losing() -> Dfs {
+    mount(Arc::new(Faulty::new(Fault::LostReply))).0
 }
 
 #[test]
 fn no_two_files_share_an_object() {
-    let fs = mount();
+    let fs = mount_losing();
     let new = Create { open: true, exclusive: true, ..Create::with_mode(0o600) };
     let (mut objects, mut lost) = (HashSet::new(), 0);
     for number in 0..FILES {
@@ -40,7 +51,7 @@ fn no_two_files_share_an_object() {
 /// If the transaction was tried again in smaller ones, they would not find the entries that it has removed.
 #[test]
 fn removals_whose_reply_is_lost_are_not_reported_as_missing() {
-    let fs = mount();
+    let fs = mount_losing();
     let root = fs.root();
     let names: Vec<_> = (0..8).map(|number: u32| number.to_string().into_bytes()).collect();
     let mut lost = 0;
@@ -56,4 +67,72 @@ fn removals_whose_reply_is_lost_are_not_reported_as_missing() {
         lost += kinds.len();
     }
     assert!(lost > 0);
+}
+
+/// Fails each write to the entry of a name while it is on: as if the node of the entry was lost.
+struct Lost {
+    name: &'static [u8],
+    is_on: AtomicBool,
+}
+
+impl Interceptor for Lost {
+    fn pass<'a, T: Send + Unpin + 'a>(
+        &'a self,
+        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
+    ) -> Reply<'a, T> {
+        call()
+    }
+
+    fn write<'a>(&'a self, to: &'a dyn OpenContainer, change: Change<'a>) -> Reply<'a, Epoch> {
+        let is_of_entry = |write: &Write<'_>| match write.op {
+            WriteOp::Update { dkey, updates: [_, ..], .. } => dkey == self.name,
+            _ => false,
+        };
+        match self.is_on.load(Ordering::Relaxed) && change.writes.iter().any(is_of_entry) {
+            true => Reply::Ready(Err(ErrorKind::Io.into())),
+            false => to.write(change),
+        }
+    }
+}
+
+/// The time of a directory is stored after the change of its entries, so the change is complete.
+#[test]
+fn changes_of_entries_succeed_if_the_time_of_their_directory_cannot_be_stored() {
+    let lost = Arc::new(Lost { name: b"dir", is_on: AtomicBool::new(false) });
+    let (fs, container) = mount(Arc::new(PoolBetween::before(Arc::new(Memory::new(2)), &lost)));
+    let dir = fs.root().mkdir(b"dir", &Create::with_mode(0o700)).unwrap();
+    let new = Create { exclusive: true, ..Create::with_mode(0o600) };
+    let write = |name| dir.create(name, &new)?.open(Open::BOTH)?.write_at(0, b"content");
+    // Its time is so old that each of the changes would store a new one.
+    let make_old = || {
+        lost.is_on.store(false, Ordering::Relaxed);
+        let old = SetAttr { mtime: Some(Time::default()), ..SetAttr::default() };
+        dir.set_attr(&old).unwrap();
+        lost.is_on.store(true, Ordering::Relaxed);
+    };
+    let change: [&dyn Fn() -> Result<()>; 5] = [
+        &|| write(b"a").and(write(b"b")).and(write(b"c")).and(write(b"d")).map(drop),
+        &|| dir.rename(b"a", &dir, b"b", RenameMode::Replace),
+        &|| dir.unlink(b"b"),
+        &|| dir.unlink_if(b"c", &|_| Ok(())),
+        &|| {
+            remove_many(&[Removal { dir: &dir, name: b"d", is_directory: false, check: None }])
+                .remove(0)
+        },
+    ];
+    for change in change {
+        make_old();
+        change().unwrap();
+    }
+    assert_eq!(fs.flush().unwrap_err().kind(), ErrorKind::Io);
+    let stored = || {
+        let other = Dfs::mount(container.clone(), MountOptions::default()).unwrap();
+        other.root().lookup(b"dir").unwrap().inode().mtime
+    };
+    assert_eq!(stored(), Time::default());
+    lost.is_on.store(false, Ordering::Relaxed);
+    fs.flush().unwrap();
+    assert!(stored() > Time::default(), "the time was pending");
+    let report = check(&container, CheckOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!((report.files, report.leftovers.files), (0, 0));
 }
