@@ -1,7 +1,7 @@
 //! The writes of a transaction, as copies that own their data.
 use crate::check::check_write;
 use esker_types::limits::{TX_BYTES_MAX, TX_OPS_MAX};
-use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
+use esker_types::ops::{AkeyRef, Cond, Source, Update, Value, Write, WriteOp};
 use esker_types::{Error, ErrorKind, Extent, ObjectId, Result, memory};
 use std::fmt;
 
@@ -88,6 +88,14 @@ impl OwnedWrites {
             OwnedOp::Update { dkey, .. } => Some(dkey.as_slice()),
             _ => None,
         })
+    }
+
+    /// True if the last write that changes a record of an array stores it, false if that write removes it. `None` if no
+    /// write changes it.
+    #[must_use]
+    pub fn stores_record(&self, oid: ObjectId, key: AkeyRef<'_>, record: u64) -> Option<bool> {
+        let of_object = self.writes.iter().rev().filter(|write| write.oid == oid);
+        of_object.filter_map(|write| write.op.stores_record(key, record)).next()
     }
 
     /// Appends copies of `writes`: all of them, or none if one is rejected.
@@ -205,6 +213,37 @@ impl Owned {
             (OwnedOp::PunchDkey { dkey }, _) => WriteOp::PunchDkey { dkey, cond },
         };
         Write { oid: self.oid, op }
+    }
+}
+
+impl OwnedOp {
+    /// True if it stores a record of an array, false if it removes it, `None` if it does not change it.
+    fn stores_record(&self, AkeyRef { dkey, akey }: AkeyRef<'_>, record: u64) -> Option<bool> {
+        match self {
+            Self::Update { dkey: own, updates } if own == dkey => {
+                let of_akey = updates.iter().rev().filter(|update| update.akey == akey);
+                of_akey.filter_map(|update| update.value.stores_record(record)).next()
+            }
+            Self::PunchObject => Some(false),
+            Self::PunchDkey { dkey: own } => (own == dkey).then_some(false),
+            Self::PunchAkeys { dkey: own, akeys } => {
+                (own == dkey && akeys.iter().any(|own| own == akey)).then_some(false)
+            }
+            Self::Update { .. } => None,
+        }
+    }
+}
+
+impl OwnedValue {
+    /// True if it stores a record, false if it removes it, `None` if it does not change it.
+    fn stores_record(&self, record: u64) -> Option<bool> {
+        let (extents, stores) = match self {
+            Self::Array { extents, .. } => (extents, true),
+            Self::PunchExtents(extents) => (extents, false),
+            Self::Single(_) => return None,
+        };
+        let has = |extent: &Extent| record >= extent.start && record - extent.start < extent.count;
+        extents.iter().any(has).then_some(stores)
     }
 }
 

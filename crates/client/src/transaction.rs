@@ -3,7 +3,7 @@ use crate::container::Container;
 use crate::proof::Proof;
 use esker_backend::OwnedWrites;
 use esker_os::executor::Wait;
-use esker_types::ops::{Change, ReadAt, ReadTokens, View, Write};
+use esker_types::ops::{AkeyRef, Change, ReadAt, ReadTokens, View, Write};
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -264,6 +264,19 @@ impl Transaction {
         let attempt = self.open_attempt(&self.container)?;
         let writes = attempt.writes();
         Ok(writes.updated_dkeys(oid).map(<[u8]>::to_vec).collect())
+    }
+
+    /// True if it is about to store a record of an array, false if it is about to remove it, `None` if it does not
+    /// change it.
+    pub(crate) fn buffered_record(
+        &self,
+        oid: ObjectId,
+        key: AkeyRef<'_>,
+        record: u64,
+    ) -> Result<Option<bool>> {
+        let attempt = self.open_attempt(&self.container)?;
+        let writes = attempt.writes();
+        Ok(writes.stores_record(oid, key, record))
     }
 
     /// The attempt that an operation on `container` joins: its reads and writes are recorded there.

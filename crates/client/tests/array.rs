@@ -449,10 +449,35 @@ fn arrays_work_in_transactions_and_snapshots() {
     array.set_size(2, in_tx).wait().unwrap();
     assert_eq!(size(&array), 3);
     transaction.commit().wait().unwrap();
+    assert_eq!(size(&array), 2, "chunks that the transaction has written are removed");
     assert_eq!(array.size(then).wait(), Ok(3));
     let mut buffer = [b'.'; 6];
     array.read(&[Extent::new(0, 3)], Sink::One(&mut buffer), then).wait().unwrap();
     assert_eq!(&buffer, b"aabbcc");
+}
+
+/// A transaction does not read its own writes, but a resize respects them.
+#[test]
+fn a_resize_respects_earlier_writes_of_its_transaction() {
+    let container = container();
+    let array = array(&container);
+    let resize = |change: &dyn Fn(Access<'_>)| {
+        let transaction = container.transaction().unwrap();
+        change(Access::Tx(&transaction));
+        array.set_size(10, Access::Tx(&transaction)).wait().unwrap();
+        transaction.commit().wait().unwrap();
+        let mut buffer = [b'.'; 4];
+        read_into(&array, 9, &mut buffer);
+        (size(&array), buffer)
+    };
+    let all = [Extent::new(0, 15)];
+    let write =
+        |access: Access<'_>| array.write(&all, Source::One(&[b'x'; 30]), access).wait().unwrap();
+    assert_eq!(resize(&write), (10, *b"xx.."), "a new cell");
+    let punch = |access: Access<'_>| array.punch(&[Extent::new(9, 1)], access).wait().unwrap();
+    assert_eq!(resize(&punch), (10, *b"\0\0.."), "a stored cell that is removed");
+    let empty = |access: Access<'_>| array.set_size(0, access).wait().unwrap();
+    assert_eq!(resize(&empty), (10, *b"\0\0.."), "a chunk that is removed");
 }
 
 #[test]

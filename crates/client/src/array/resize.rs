@@ -2,8 +2,10 @@
 use super::punch::punch_update;
 use super::{ATTRIBUTES_DKEY, Array};
 use crate::access::Access;
+use crate::transaction::Transaction;
 use esker_types::ops::{
-    Anchor, Cond, FIRST_CHUNK, Fetch, ListLimit, Sink, Source, Update, Value, Write, WriteOp,
+    AkeyRef, Anchor, Cond, FIRST_CHUNK, Fetch, ListLimit, Sink, Source, Update, Value, Write,
+    WriteOp,
 };
 use esker_types::{Extent, FLAT_AKEY, ObjectType, Result, key_to_u64};
 
@@ -12,7 +14,8 @@ const DKEYS_PER_STEP: usize = 1024;
 
 impl Array {
     /// Sets the array's size to `size` cells: cells past it are removed; if the last cell does not exist, it is
-    /// written as zeros. Outside a transaction the array shrinks in several steps.
+    /// written as zeros. Outside a transaction the array shrinks in several steps. In a transaction, the cells that it
+    /// has written so far count, too.
     ///
     /// # Errors
     /// [`esker_types::ErrorKind::NoPermission`] if writing is not allowed; errors of the backend.
@@ -40,7 +43,23 @@ impl Array {
                 self.object.container().write(&writes, access).await?;
             }
         }
-        Ok(())
+        match access {
+            Access::Tx(transaction) => self.remove_buffered_after(last, transaction).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the chunks with a dkey greater than `last` that the transaction is about to write: no listing has them.
+    async fn remove_buffered_after(&self, last: u64, transaction: &Transaction) -> Result<()> {
+        let mut dkeys = transaction.buffered_dkeys(self.oid())?;
+        dkeys.retain(|dkey| key_to_u64(dkey).is_ok_and(|dkey| dkey > last));
+        dkeys.sort_unstable();
+        dkeys.dedup();
+        let writes: Vec<_> = dkeys.iter().map(|dkey| self.empty_chunk(dkey)).collect();
+        if writes.is_empty() {
+            return Ok(());
+        }
+        self.object.container().write(&writes, Access::Tx(transaction)).await
     }
 
     /// Rewrites the attributes of an array that stores them: only they have the modification time of an empty array.
@@ -94,8 +113,15 @@ impl Array {
         self.object.container().write(&writes[..count], access).await
     }
 
-    /// Whether the record at index `record` under `dkey` has been written.
+    /// Whether the record at index `record` under `dkey` has been written. A write of the transaction comes before what
+    /// is stored.
     async fn has_record(&self, dkey: &[u8], record: u64, access: Access<'_>) -> Result<bool> {
+        if let Access::Tx(transaction) = access {
+            let key = AkeyRef { dkey, akey: FLAT_AKEY };
+            if let Some(stores) = transaction.buffered_record(self.oid(), key, record)? {
+                return Ok(stores);
+            }
+        }
         let extents = [Extent::new(record, 1)];
         let mut cell = vec![0; self.layout.cell_size() as usize];
         let sink = Sink::One(&mut cell);
