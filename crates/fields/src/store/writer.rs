@@ -30,6 +30,8 @@ pub struct FieldWriter {
     log: u8,
     /// False if its flushes expect only new fields, so that they need not read which fields they mask.
     masks: bool,
+    /// True if the last flush failed: it may have been committed all the same.
+    is_repeated: bool,
 }
 
 /// Fields that wait for the flush, by database.
@@ -66,7 +68,8 @@ impl FieldStore {
         let (store, log) = (self.clone(), log::of_writer());
         // On such pools a condition costs as much as a read.
         let masks = self.container().capabilities().proves_by_value;
-        FieldWriter { store, numbers, pending, batches, fields: 0, bytes: 0, log, masks }
+        let (fields, bytes, is_repeated) = (0, 0, false);
+        FieldWriter { store, numbers, pending, batches, fields, bytes, log, masks, is_repeated }
     }
 }
 
@@ -193,7 +196,10 @@ impl FieldWriter {
                 self.forget_pending();
                 Err(error)
             }
-            Err(error) => Err(error),
+            Err(error) => {
+                self.is_repeated = true;
+                Err(error)
+            }
             Ok(()) => {
                 self.forget_pending();
                 self.release_spent();
@@ -212,7 +218,7 @@ impl FieldWriter {
     fn forget_pending(&mut self) {
         self.pending.clear();
         self.batches.clear();
-        (self.fields, self.bytes) = (0, 0);
+        (self.fields, self.bytes, self.is_repeated) = (0, 0, false);
     }
 
     /// Releases batches that are used up and indexed. The last one is still in use.
@@ -223,11 +229,11 @@ impl FieldWriter {
         }
     }
 
-    /// Commits the pending fields in one transaction. Unless the last flush replaced fields, it first assumes that all
-    /// are new, and only inserts. If one exists already, it repeats the transaction and masks the fields that are
+    /// Commits the pending fields in one transaction. Unless the last flush replaced fields or failed, it first assumes
+    /// that all are new, and only inserts. If one exists already, it repeats the transaction and masks the fields that are
     /// replaced.
     fn commit(&mut self) -> Result<()> {
-        if !self.masks {
+        if !self.masks && !self.is_repeated {
             match self.store.atomically(|transaction| self.stage(&Staging::insert(transaction))) {
                 Err(error) if error.kind() == ErrorKind::Exists => {}
                 other => return other,
@@ -236,7 +242,7 @@ impl FieldWriter {
         let found = Cell::new(false);
         self.store.atomically(|transaction| {
             found.set(false);
-            self.stage(&Staging { transaction, found: Some(&found) })
+            self.stage(&Staging { transaction, found: Some(&found), unmasks: self.is_repeated })
         })?;
         // If no field existed, the next flush tries again to insert.
         self.masks = found.get() || self.store.container().capabilities().proves_by_value;
@@ -275,12 +281,14 @@ struct Staging<'t> {
     /// Set if fields are masked. `None` if none may exist: then the commit fails with [`ErrorKind::Exists`] if one
     /// does.
     found: Option<&'t Cell<bool>>,
+    /// True if the fields may be masked: the flush was committed before, and then others replaced its fields.
+    unmasks: bool,
 }
 
 impl<'t> Staging<'t> {
     /// A flush that assumes that all its fields are new.
     fn insert(transaction: &'t Transaction) -> Self {
-        Self { transaction, found: None }
+        Self { transaction, found: None, unmasks: false }
     }
 
     /// Access in the transaction of the flush.
@@ -308,6 +316,11 @@ impl<'t> Staging<'t> {
         let current: Vec<Update<'_>> =
             new.map(|(akey, location)| Update { cond, ..put(akey, location) }).collect();
         database_index.update(&dkey, &current, self.access())?;
+        if self.unmasks {
+            let new = part.iter().zip(&locations);
+            let own = new.map(|((datum, _), location)| masked_akey(datum, location));
+            self.unmask(database_index, index, &own.collect::<Vec<_>>())?;
+        }
         let mut masked = Vec::new();
         for (((datum, all), before), location) in part.iter().zip(before).zip(&locations) {
             let earlier = all.iter().rev().skip(1).map(FieldLocation::encode);
@@ -320,6 +333,12 @@ impl<'t> Staging<'t> {
             masked.extend(masks.map(|location| (masked_akey(datum, &location), location)));
         }
         self.mask(database_index, index, &masked)
+    }
+
+    /// Removes the entries of masked fields that become current again: by them, a purge would remove their bytes.
+    fn unmask(&self, database_index: &DatabaseIndex, index: &str, akeys: &[Vec<u8>]) -> Result<()> {
+        let akeys: Vec<&[u8]> = akeys.iter().map(Vec::as_slice).collect();
+        database_index.punch(&layout::masked(index), &akeys, self.access())
     }
 
     /// Stores the locations of replaced fields, so that a purge finds them.
@@ -388,6 +407,24 @@ mod tests {
         writer.flush().unwrap();
         assert_eq!(masked(&store), 0);
         assert_eq!(store.field(&key()).unwrap().read().unwrap(), b"field");
+    }
+
+    /// The error of a flush does not say whether it was committed. If it was, others may have replaced its fields.
+    #[test]
+    fn repeated_flush_takes_its_own_fields_back_from_the_masked_ones() {
+        let store = store("memory:fields-repeated-later");
+        let mut writer = store.writer();
+        writer.archive(&key(), b"first").unwrap();
+        let pending = writer.pending.clone();
+        writer.flush().unwrap();
+        let mut other = store.writer();
+        other.archive(&key(), b"second").unwrap();
+        other.flush().unwrap();
+        (writer.pending, writer.is_repeated) = (pending, true);
+        writer.flush().unwrap();
+        let all = Selection::everything(store.schema());
+        assert_eq!(store.purge(&all, true, |_| Ok(())).unwrap().masked, 1);
+        assert_eq!(store.field(&key()).unwrap().read().unwrap(), b"first");
     }
 
     /// The key of a masked field, byte by byte. Keys of earlier releases are read and purged as well.
