@@ -165,6 +165,8 @@ impl Node {
             return Err(self.refusal(name, kind, "is a directory"));
         }
         entry::check_name(name)?;
+        // No process could look the entry up.
+        self.child_depth()?;
         new.chunk_size.map_or(Ok(()), check_chunk_size)?;
         if self.fs().is_read_only() && self.find(name, self.fs().view())?.is_some() {
             return Err(self.exists_error(name));

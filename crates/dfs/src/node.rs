@@ -56,17 +56,25 @@ impl Node {
         inode: Inode,
         lease: Option<Lease>,
     ) -> Result<Self> {
-        let depth = self.0.depth + 1;
-        if depth > DEPTH_MAX {
-            return Err(Error::new(
-                ErrorKind::NameTooLong,
-                format!("directories are nested at most {DEPTH_MAX} deep (DEPTH_MAX)"),
-            ));
-        }
+        let depth = self.child_depth()?;
         let (fs, parent) = (self.0.fs.clone(), Some(self.clone()));
         let held = ForkLock::default();
         *held.lock() = lease;
         Ok(Self(Arc::new(Inner { fs, parent, name: name.into(), depth, inode, lease: held })))
+    }
+
+    /// The depth of entries of this directory.
+    ///
+    /// # Errors
+    /// `NameTooLong` beyond [`DEPTH_MAX`].
+    pub(crate) fn child_depth(&self) -> Result<u32> {
+        match self.0.depth + 1 {
+            depth @ ..=DEPTH_MAX => Ok(depth),
+            _ => Err(Error::new(
+                ErrorKind::NameTooLong,
+                format!("directories are nested at most {DEPTH_MAX} deep (DEPTH_MAX)"),
+            )),
+        }
     }
 
     /// True if the file was created to be opened and is not open yet: it is empty, and cannot lose its content.

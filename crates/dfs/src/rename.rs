@@ -141,6 +141,7 @@ impl Rename<'_> {
         source.ok_or_else(|| self.from.no_entry_error(self.name))?;
         entry::check_name(self.name)?;
         entry::check_name(self.new_name)?;
+        self.to.child_depth()?;
         self.from.fs().check_writable()
     }
 

@@ -1,7 +1,7 @@
 //! Tests of the calls of the file system, on a pool in memory or on the pool over nodes that the environment names.
 #![forbid(unsafe_code)]
 
-use dfs::limits::FILE_SIZE_MAX;
+use dfs::limits::{DEPTH_MAX, FILE_SIZE_MAX};
 use dfs::{
     Check, Create, Dfs, Existing, Follow, Kind, MountOptions, NewDfs, Node, Open, Removal, Rename,
     RenameMode, SetAttr, Time, XattrMode, remove_many, rename_all,
@@ -105,6 +105,23 @@ fn special_names_are_refused_as_by_linux() {
     assert_eq!(kind(dir.mkdir(b"a/b", &FILE)), ErrorKind::Invalid);
     assert_eq!(kind(dir.mkdir(&[b'a'; 256], &FILE)), ErrorKind::NameTooLong);
     dir.mkdir(&[b'a'; 255], &FILE).unwrap();
+}
+
+/// Nothing could look up or remove an entry that is too deep.
+#[test]
+fn failed_creation_below_the_deepest_directory_leaves_no_entry() {
+    let fs = mount_new("deepest");
+    fs.root().create(b"file", &FILE).unwrap();
+    let mut dir = fs.root();
+    for _ in 0..DEPTH_MAX {
+        dir = dir.mkdir(b"dir", &FILE).unwrap();
+    }
+    let too_long = ErrorKind::NameTooLong;
+    assert_eq!(kind(dir.create(b"a", &FILE)), too_long);
+    assert_eq!(kind(dir.mkdir(b"b", &FILE)), too_long);
+    assert_eq!(kind(dir.symlink(b"c", b"target", &FILE)), too_long);
+    assert_eq!(kind(fs.root().rename(b"file", &dir, b"d", RenameMode::Replace)), too_long);
+    assert!(dir.is_empty().unwrap());
 }
 
 /// Attributes and extended attributes have the values that were set, also after a rename.
