@@ -75,29 +75,41 @@ impl File {
     /// # Errors
     /// The errors of [`File::punch`].
     pub fn zero(&self, offset: u64, len: u64, keep_size: bool) -> Result<()> {
+        self.check_range(offset, len)?;
+        // A zeroing that fails changes nothing.
+        self.check_space(offset, len)?;
         self.punch(offset, len)?;
-        self.allocate(offset, len, keep_size)
+        self.grow(offset, len, keep_size)
     }
 
     /// Extends the file to hold `len` bytes from `offset` on, unless `keep_size` (POSIX: `posix_fallocate`). Reserves
     /// no space: a later write may still fail with [`ErrorKind::NoSpace`].
     ///
     /// # Errors
-    /// The errors of [`File::punch`]; [`ErrorKind::NoSpace`] if the pool has less free space now.
+    /// The errors of [`File::punch`]; [`ErrorKind::NoSpace`] if the pool now has less free space than the range has bytes
+    /// past the end of the file.
     pub fn allocate(&self, offset: u64, len: u64, keep_size: bool) -> Result<()> {
         self.check_range(offset, len)?;
+        self.check_space(offset, len)?;
+        self.grow(offset, len, keep_size)
+    }
+
+    /// Fails with `NoSpace` if the bytes of the range past the end of the file are more than the free space.
+    fn check_space(&self, offset: u64, len: u64) -> Result<()> {
+        let size = self.array().size(Access::Latest).wait()?;
+        let new = (offset + len).saturating_sub(size.max(offset));
         // Backends for tests do not track their space.
         let FsSpace { total, free, .. } = self.node().fs().space()?;
-        if total > 0 && len > free {
-            return Err(Error::new(
-                ErrorKind::NoSpace,
-                format!(
-                    "{} are more than the {} that the pool has left",
-                    ByteSize(len),
-                    ByteSize(free)
-                ),
-            ));
+        if new == 0 || total == 0 || new <= free {
+            return Ok(());
         }
+        let (new, free) = (ByteSize(new), ByteSize(free));
+        let text = format!("{new} are more than the {free} that the pool has left");
+        Err(Error::new(ErrorKind::NoSpace, text))
+    }
+
+    /// Extends the file to the end of the range, unless `keep_size`.
+    fn grow(&self, offset: u64, len: u64, keep_size: bool) -> Result<()> {
         if !keep_size {
             self.node().fs().transact(|access| {
                 let size = self.array().size(access).wait()?;

@@ -7,6 +7,7 @@ use dfs::{
     RenameMode, SetAttr, Time, XattrMode, remove_many, rename_all,
 };
 use esker::backend::{Capabilities, NewContainer};
+use esker::types::info::OpenMode;
 use esker::types::{Epoch, ErrorKind, ObjectClass};
 use esker::{Access, Wait};
 use esker_conformance::place::Place;
@@ -749,4 +750,45 @@ fn read_into_several_buffers_at_the_largest_size_is_short() {
     let read = file.read_vectored_at(at, vec![&mut first, &mut second]).unwrap();
     assert_eq!((read, &first, &second[..2]), (6, b"isla", &b"nd"[..]));
     assert_eq!(file.read_vectored_at(FILE_SIZE_MAX, vec![&mut first, &mut second]).unwrap(), 0);
+}
+
+/// A pool whose free space is known. Its directory is removed at the end.
+struct Native(std::path::PathBuf);
+
+impl Native {
+    /// A new pool with an empty file system.
+    fn mount(name: &str) -> (Self, Dfs) {
+        let name = format!("/dev/shm/esker-dfs-{name}-{}", std::process::id());
+        let place = Self(std::path::PathBuf::from(name));
+        let spec = esker_store::PoolSpec::new("tank", 96 << 20);
+        esker_store::Pool::create(&place.0, &spec, &mut |_, _| {}).unwrap();
+        let url = format!("esker:{}", place.0.join("tank").display());
+        let pool = esker::Pool::connect(&url, OpenMode::ReadWrite).unwrap();
+        Dfs::create_container(&pool, &NewContainer::named("fs"), &NewDfs::default()).unwrap();
+        (place, Dfs::open(&url, "fs", MountOptions::default()).unwrap())
+    }
+}
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn only_bytes_past_the_end_of_a_file_need_free_space() {
+    let (_place, fs) = Native::mount("past-the-end");
+    let file = fs.root().create(b"file", &FILE).unwrap().open(Open::BOTH).unwrap();
+    let size = 512 << 20;
+    file.write_at(0, b"content").unwrap();
+    file.set_len(size).unwrap();
+    file.allocate(0, size, false).unwrap();
+    assert_eq!(kind(file.allocate(0, 2 * size, false)), ErrorKind::NoSpace);
+    assert_eq!(kind(file.zero(0, 2 * size, false)), ErrorKind::NoSpace);
+    let mut bytes = [0; 7];
+    file.read_at(0, &mut bytes).unwrap();
+    assert_eq!((&bytes, file.size().unwrap()), (b"content", size), "a failed zeroing");
+    file.zero(0, size, false).unwrap();
+    file.read_at(0, &mut bytes).unwrap();
+    assert_eq!((bytes, file.size().unwrap()), ([0; 7], size));
 }
