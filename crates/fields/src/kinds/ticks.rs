@@ -28,7 +28,11 @@ pub(crate) fn default_distance(kind: KeyType) -> Option<i64> {
 /// steps (a plain number means hours), and a number for other types.
 pub(crate) fn distance(kind: KeyType, by: &str) -> Option<i64> {
     let (sign, size) = by.strip_prefix('-').map_or((1, by), |size| (-1, size));
-    let size = match kind {
+    // Numbers are parsed with a sign of their own, but a distance has at most one.
+    if sign < 0 && size.starts_with(['-', '+']) {
+        return None;
+    }
+    let size: i64 = match kind {
         KeyType::Step => i64::from(duration(size)?),
         // A time of day is the distance from 0000.
         KeyType::Time if size.len() == 4 || size.contains(':') => {
@@ -38,7 +42,7 @@ pub(crate) fn distance(kind: KeyType, by: &str) -> Option<i64> {
         KeyType::Double => tick(kind, size)?,
         _ => size.parse().ok()?,
     };
-    Some(sign * size)
+    size.checked_mul(sign)
 }
 
 /// The tick of a canonical value. `None` if the type has no ranges, or the value is a range of steps.

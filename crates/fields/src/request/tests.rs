@@ -144,6 +144,12 @@ fn expansion_errors_name_the_invalid_value() {
         ("step=0/to/6/by/x", "step: 0/to/6/by/x leads nowhere"),
         ("step=0/to/6/by/0", "step: 0/to/6/by/0 leads nowhere"),
         ("step=0/to/6/by/-1", "step: 0/to/6/by/-1 leads nowhere"),
+        ("number=1/to/5/by/--5", "number: 1/to/5/by/--5 leads nowhere"),
+        ("number=5/to/1/by/-+5", "number: 5/to/1/by/-+5 leads nowhere"),
+        (
+            "number=1/to/5/by/--9223372036854775808",
+            "number: 1/to/5/by/--9223372036854775808 leads nowhere",
+        ),
         ("step=0-24/to/48", "step: 0-24/to/48: values of type Step have no such range"),
         ("param=130/to/133", "param: 130/to/133: values of type Param have no such range"),
         ("class=a/to/b", "class: a/to/b: values of type Default have no such range"),
