@@ -32,8 +32,10 @@ impl Slab {
     /// # Errors
     /// [`ErrorKind::Invalid`] if it cannot be read or does not suit `shape`.
     pub fn parse(text: &str, shape: &[u64]) -> Result<Vec<Self>> {
-        let texts: Vec<&str> =
-            text.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
+        let mut texts: Vec<&str> = text.split(',').map(str::trim).collect();
+        // An empty text selects everything, and Python allows a comma at the end. Other empty slabs are refused: without
+        // one, the next slabs would apply to other dimensions.
+        texts.pop_if(|last| last.is_empty());
         if texts.len() > shape.len() {
             let message = format!(
                 "{text:?} has {} slabs for the shape {shape:?}: give at most one for each dimension",
@@ -138,11 +140,13 @@ mod tests {
         );
         assert_eq!(parse(":, 3:, :-1")[1..], [Slab::new(3, 2), Slab::new(0, 2)]);
         assert_eq!(parse("20:30")[0].count, 0);
+        assert_eq!(parse("5,"), parse("5"));
+        assert_eq!(parse(":, :, 1,"), parse(":, :, 1"));
     }
 
     #[test]
     fn invalid_slabs_are_refused() {
-        for text in ["10", "1:2:-1", "::0", "x", "1:2:3:4", ":,:,:,:"] {
+        for text in ["10", "1:2:-1", "::0", "x", "1:2:3:4", ":,:,:,:", "0:2,,2", ",", ",1", "1,,"] {
             assert!(Slab::parse(text, &[10, 5, 3]).is_err(), "{text}");
         }
         assert!(check(&[Slab::new(9, 2)], &[10]).is_err());
