@@ -2,11 +2,18 @@
 //! all.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
+use esker::backend::memory::Memory;
+use esker::backend::{OpenContainer, Pool, Reply};
+use esker_conformance::between::{Interceptor, PoolBetween};
 use esker_conformance::place::Place;
 use esker_fields::request::Request;
 use esker_fields::{Date, Field, FieldStore, Key, Schema};
+use esker_types::ObjectId;
 use esker_types::info::OpenMode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use esker_types::ops::{DkeyFetch, ReadAt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 const STREAMS: [&str; 4] = ["oper", "enda", "wave", "enfo"];
 const ROUNDS: u32 = 300;
@@ -81,4 +88,51 @@ fn searches_see_flushes_completely_or_not_at_all() {
             }
         }
     });
+}
+
+/// Counts fetches.
+#[derive(Default)]
+struct Fetches(AtomicU32);
+
+impl Interceptor for Fetches {
+    fn pass<'a, T: Send + Unpin + 'a>(
+        &'a self,
+        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
+    ) -> Reply<'a, T> {
+        call()
+    }
+
+    fn fetch<'a, 'f, 'b>(
+        &'a self,
+        from: &'a dyn OpenContainer,
+        oid: ObjectId,
+        dkeys: &'a mut [DkeyFetch<'f, 'b>],
+        at: ReadAt<'a>,
+    ) -> Reply<'a, ()>
+    where
+        'b: 'f,
+        'f: 'a,
+    {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        from.fetch(oid, dkeys, at)
+    }
+}
+
+/// One fetch is from one moment, several are not. Locations in files may be longer than the first fetch expects.
+#[test]
+fn one_fetch_reads_all_long_locations_of_an_index() {
+    let fetches = Arc::new(Fetches::default());
+    let backend: Arc<dyn Pool> = Arc::new(PoolBetween::before(Arc::new(Memory::new(2)), &fetches));
+    let pool = esker::Pool::from_backend(backend, OpenMode::ReadWrite);
+    let store = FieldStore::create(&pool, "long", &Schema::default_mars().unwrap()).unwrap();
+    let path = format!("/{}", "nowhere/".repeat(20));
+    let mut writer = store.writer();
+    (0..9).for_each(|step| writer.adopt(&key("oper", step), Path::new(&path), 0, 1).unwrap());
+    writer.flush().unwrap();
+    let today = Date::new(2024, 6, 15).unwrap();
+    let request = "class=od,expver=1,stream=oper,date=20240610,time=0,type=fc,levtype=sfc,step=0/to/8/by/1,param=167";
+    let selection = Request::parse(request).unwrap().expand(store.schema(), today).unwrap();
+    fetches.0.store(0, Ordering::Relaxed);
+    let found = store.find(&selection).unwrap().fields.len();
+    assert_eq!((found, fetches.0.load(Ordering::Relaxed)), (9, 2), "a short one and a long one");
 }

@@ -303,8 +303,8 @@ fn fetch_many(
     read_many(object, dkey, akeys, access).wait()
 }
 
-/// Reads the values of `akeys` under one dkey with one call, and with a second call those that are longer than
-/// expected.
+/// Reads the values of `akeys` under one dkey with one call, or with a second one if a value is longer than expected.
+/// Either call reads all values, so that they are from one state.
 async fn read_many(
     object: &Object,
     dkey: &[u8],
@@ -316,12 +316,7 @@ async fn read_many(
         Err(error) if error.kind() == ErrorKind::RecordTooBig => {}
         result => return result,
     }
-    let mut values = Vec::with_capacity(akeys.len());
-    for akey in akeys {
-        let one = read_short(object, dkey, &[akey], location::LOCATION_BYTES_MAX, access).await?;
-        values.extend(one);
-    }
-    Ok(values)
+    read_short(object, dkey, akeys, location::LOCATION_BYTES_MAX, access).await
 }
 
 /// Expected length of a location.
