@@ -185,9 +185,10 @@ fn free_orphan(fs: &Mounted, inode: &Inode) -> Result<()> {
 fn rename(fs: &Mounted, from: &[u8], to: &[u8]) -> Result<bool> {
     let orphans = object(fs.container())?;
     fs.transact(|access| {
-        let Some(inode) = entry::fetch(&orphans, from, access).wait()? else { return Ok(false) };
+        // The extended attributes move with the inode: the entry may move back.
+        let Some(entry) = FullEntry::read(&orphans, from, access)? else { return Ok(false) };
         orphans.punch_dkey(from, Cond::NONE, access).wait()?;
-        entry::put(&orphans, to, &inode, access)?;
+        entry.write(&orphans, to, access)?;
         Ok(true)
     })
 }
@@ -599,6 +600,19 @@ mod tests {
             .unwrap();
         sweep(&fs).unwrap();
         assert_eq!(orphan_names(&fs), [[0; 0]; 0]);
+    }
+
+    /// A process that frees an orphan moves its entry, and moves it back if another one has opened the file.
+    #[test]
+    fn orphan_keeps_extended_attributes_if_it_is_not_freed() {
+        let fs = mounted("keeps-attributes");
+        let file = new_file(&fs);
+        file.node().set_xattr(b"user.a", b"1", XattrMode::Any).unwrap();
+        fs.root().unlink(NAME).unwrap();
+        let (orphan, going) = (name(file.node().oid()), going(file.node().oid()));
+        assert!(rename(fs.mounted(), &orphan, &going).unwrap());
+        assert!(rename(fs.mounted(), &going, &orphan).unwrap());
+        assert_eq!(file.node().list_xattrs().unwrap(), [b"user.a".to_vec()]);
     }
 
     #[test]
