@@ -3,14 +3,18 @@ mod content;
 
 use content::{Folder, all, container, fill, holey, oid};
 use esker::backend::memory::Memory;
+use esker::backend::{Capabilities, OpenContainer, Reply};
 use esker::copy::{Options, Progress, Summary, copy};
 use esker::types::info::OpenMode;
-use esker::types::ops::{Cond, Source, Update, Value};
+use esker::types::ops::{
+    Change, Cond, DkeyFetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,
+};
 use esker::types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Pool, Wait};
+use esker_conformance::between::{Interceptor, PoolBetween};
 use esker_conformance::faulty::{Fault, Faulty};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Small strides, so that there are many of them.
 fn options() -> Options {
@@ -259,4 +263,76 @@ fn concurrent_copies_to_one_target_are_rejected() {
     assert_eq!(run(&from, &there, "to").unwrap_err().kind(), ErrorKind::Busy);
     drop(other);
     run(&from, &there, "to").unwrap();
+}
+
+/// A pool without snapshots, in which another process makes a value longer just before its first read, and then
+/// restores it.
+#[derive(Default)]
+struct Flickering {
+    reads: AtomicU32,
+}
+
+impl Flickering {
+    /// Replaces the value `v` of the object.
+    fn set(container: &dyn OpenContainer, oid: ObjectId, value: &[u8]) {
+        let value = Value::Single(Source::One(value));
+        let updates = &[Update { akey: b"v", value, cond: Cond::NONE }];
+        let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates };
+        container.write(Change::from_writes(&[Write { oid, op }])).wait().unwrap();
+    }
+}
+
+impl Interceptor for Flickering {
+    fn pass<'a, T: Send + Unpin + 'a>(
+        &'a self,
+        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
+    ) -> Reply<'a, T> {
+        call()
+    }
+
+    fn capabilities(&self, of: Capabilities) -> Capabilities {
+        Capabilities { snapshots: false, ..of }
+    }
+
+    fn fetch<'a, 'f, 'b>(
+        &'a self,
+        from: &'a dyn OpenContainer,
+        oid: ObjectId,
+        dkeys: &'a mut [DkeyFetch<'f, 'b>],
+        at: ReadAt<'a>,
+    ) -> Reply<'a, ()>
+    where
+        'b: 'f,
+        'f: 'a,
+    {
+        let is_read = dkeys
+            .iter()
+            .flat_map(|dkey| dkey.akeys.iter())
+            .any(|fetch| fetch.request.akey == b"v" && matches!(fetch.reply.sink, Sink::One(_)));
+        let reads = self.reads.load(Ordering::Relaxed);
+        if is_read || reads > 0 {
+            self.reads.store(reads + 1, Ordering::Relaxed);
+        }
+        match reads {
+            0 if is_read => Self::set(from, oid, b"a longer value"),
+            1 => Self::set(from, oid, b"value"),
+            _ => {}
+        }
+        from.fetch(oid, dkeys, at)
+    }
+}
+
+#[test]
+fn value_that_is_longer_for_a_moment_is_copied() {
+    let pool = PoolBetween::before(Arc::new(Memory::new(2)), &Arc::new(Flickering::default()));
+    let pool = Pool::from_backend(Arc::new(pool), OpenMode::ReadWrite);
+    let from = container(&pool, "from");
+    let value = Value::Single(Source::One(b"value"));
+    let updates = [Update { akey: b"v", value, cond: Cond::NONE }];
+    let object = from.object(oid(&from, 7, ObjectType::MultiHashed));
+    object.update(b"d", Cond::NONE, &updates, Access::Latest).wait().unwrap();
+    let folder = Folder::new();
+    let to = folder.pool("memory");
+    run(&from, &to, "to").unwrap();
+    assert!(all(&open(&to, "to")) == all(&from), "the value was copied as zeros");
 }

@@ -79,11 +79,13 @@ impl Loader<'_> {
         let mut sizes: Vec<usize> = akeys.iter().map(|(_, size)| *size).collect();
         for _ in 0..TRIES {
             batch.release(start);
-            let found = self.fetch_singles(dkey, akeys, &sizes, batch)?;
-            if found == sizes {
-                return self.add_singles(dkey, akeys, &sizes, start, batch);
+            match self.fetch_singles(dkey, akeys, &sizes, batch)? {
+                Some(found) if found == sizes => {
+                    return self.add_singles(dkey, akeys, &sizes, start, batch);
+                }
+                Some(found) => sizes = found,
+                None => sizes = self.sizes_of(dkey, akeys)?,
             }
-            sizes = found;
         }
         batch.release(start);
         let text = format!(
@@ -94,14 +96,22 @@ impl Loader<'_> {
         Err(Error::new(ErrorKind::Again, text))
     }
 
-    /// Reads the values. Returns their current lengths; the bytes are valid if these equal `sizes`.
+    /// The current lengths of single values.
+    fn sizes_of(&self, dkey: &[u8], akeys: &[(&[u8], usize)]) -> Result<Vec<usize>> {
+        let mut names = KeyBatch::default();
+        akeys.iter().for_each(|(akey, _)| names.push(akey));
+        Ok(self.sizes(dkey, &names)?.into_iter().map(|size| size as usize).collect())
+    }
+
+    /// Reads the values. Returns their lengths; the bytes are valid if these equal `sizes`. `None` if a value is longer:
+    /// then no bytes were read.
     fn fetch_singles(
         &self,
         dkey: &[u8],
         akeys: &[(&[u8], usize)],
         sizes: &[usize],
         batch: &mut Batch,
-    ) -> Result<Vec<usize>> {
+    ) -> Result<Option<Vec<usize>>> {
         let room = batch.room(sizes.iter().sum());
         let mut rest = &mut batch.bytes[room];
         let mut fetches = Vec::with_capacity(akeys.len());
@@ -111,12 +121,8 @@ impl Loader<'_> {
             fetches.push(Fetch::single(akey, Sink::One(sink)));
         }
         match self.object.fetch(dkey, Cond::NONE, &mut fetches, self.access).wait() {
-            Ok(()) => Ok(fetches.iter().map(|fetch| fetch.reply.size as usize).collect()),
-            Err(error) if error.kind() == ErrorKind::RecordTooBig => {
-                let mut names = KeyBatch::default();
-                akeys.iter().for_each(|(akey, _)| names.push(akey));
-                Ok(self.sizes(dkey, &names)?.into_iter().map(|size| size as usize).collect())
-            }
+            Ok(()) => Ok(Some(fetches.iter().map(|fetch| fetch.reply.size as usize).collect())),
+            Err(error) if error.kind() == ErrorKind::RecordTooBig => Ok(None),
             Err(error) => Err(error),
         }
     }
