@@ -2,14 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 use esker::backend::NewContainer;
-use esker::{Pool, Wait};
+use esker::{Access, ArrayAttributes, Pool, Wait};
 use esker_conformance::place::Place;
 use esker_fields::request::{Request, Selection};
-use esker_fields::{Date, FieldStore, Key, Schema};
+use esker_fields::{Date, FieldStore, Holder, Key, Schema};
 use esker_testing::HANG;
-use esker_types::ErrorKind;
 use esker_types::info::OpenMode;
 use esker_types::limits::ATTR_VALUE_MAX;
+use esker_types::{ErrorKind, Extent};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -298,6 +298,24 @@ fn reads_of_parts_and_past_the_end_of_a_field() {
     field.read_at(4_000_000, &mut part).unwrap();
     assert_eq!(part, data[4_000_000..7_000_000]);
     assert_eq!(field.read_at(8_999_999, &mut [0; 2]).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+/// The nodes of a pool remove the chunks of a field independently, so a later chunk may outlive an earlier one.
+#[test]
+fn field_without_one_of_its_chunks_is_not_read_as_zeros() {
+    let store = store();
+    let mut writer = store.writer();
+    writer.archive(&key(0, "167"), &vec![1; 9_000_000]).unwrap();
+    writer.flush().unwrap();
+    let field = store.field(&key(0, "167")).unwrap();
+    let listed = store.list(&select(&store, "step=0")).unwrap();
+    let Holder::Array(oid) = listed[0].location.holder else { panic!("in an array") };
+    let shape = ArrayAttributes { cell_size: 1, chunk_size: 4 << 20 };
+    let array = store.container().open_array_with_attributes(oid, shape).unwrap();
+    array.punch(&[Extent::new(4 << 20, 4 << 20)], Access::Latest).wait().unwrap();
+    assert_eq!(field.read().unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(field.read_at(5 << 20, &mut [0; 9]).unwrap_err().kind(), ErrorKind::NotFound);
+    field.read_at(8 << 20, &mut [0; 9]).unwrap();
 }
 
 #[test]

@@ -26,6 +26,8 @@ struct Read<'a> {
     access: Access<'a>,
     holes: Holes,
     size: Option<u64>,
+    /// False if a cell was missing that was filled with zeros.
+    is_complete: bool,
 }
 
 /// Treatment of the parts of a sink whose cells do not exist.
@@ -173,7 +175,7 @@ impl Array {
     ) -> Result<ArrayRead> {
         let bytes = sink.len();
         let holes = if self.bytes { Holes::ZeroBelowSize } else { Holes::Left };
-        let mut read = Read { array: self, access, holes, size: None };
+        let mut read = Read { array: self, access, holes, size: None, is_complete: true };
         read.read_ranges(ranges, sink).await?;
         Ok(read.answer(ranges, bytes))
     }
@@ -188,8 +190,23 @@ impl Array {
         sink: Sink<'_>,
         access: Access<'_>,
     ) -> Result<()> {
-        let mut read = Read { array: self, access, holes: Holes::Zero, size: None };
-        read.read_ranges(ranges, sink).await
+        self.read_complete(ranges, sink, access).await.map(drop)
+    }
+
+    /// Reads cells like [`Array::read_or_zero`]. Returns whether all of them exist.
+    ///
+    /// # Errors
+    /// The errors of [`Array::read`].
+    pub async fn read_complete(
+        &self,
+        ranges: &[Extent],
+        sink: Sink<'_>,
+        access: Access<'_>,
+    ) -> Result<bool> {
+        let (holes, size) = (Holes::Zero, None);
+        let mut read = Read { array: self, access, holes, size, is_complete: true };
+        read.read_ranges(ranges, sink).await?;
+        Ok(read.is_complete)
     }
 }
 
@@ -300,6 +317,7 @@ impl Read<'_> {
     /// Number of cells at the start of a hole that are to be zeroed: those below the size of the array, or all.
     async fn zeros_of(&mut self, dkey: u64, hole: Extent) -> Result<u64> {
         if self.holes == Holes::Zero {
+            self.is_complete = false;
             return Ok(hole.count);
         }
         let first = self.array.layout.cell_at(dkey, hole.start);

@@ -458,14 +458,14 @@ impl Field {
         }
     }
 
-    /// Reads a part of the array that holds a field. An array that ends too early is an error.
+    /// Reads a part of the array that holds a field. A field has no holes: missing bytes are an error, also those before
+    /// bytes that exist, since the nodes of a pool remove its chunks independently.
     fn read_array(&self, oid: ObjectId, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let range = [Extent::new(offset, buffer.len() as u64)];
         let array = layout::field(self.store.container(), oid)?;
-        let read = array.read(&range, Sink::One(buffer), Access::Latest).wait()?;
-        match read.short_bytes {
-            0 => Ok(()),
-            _ => Err(Error::new(
+        match array.read_complete(&range, Sink::One(buffer), Access::Latest).wait()? {
+            true => Ok(()),
+            false => Err(Error::new(
                 ErrorKind::NotFound,
                 format!("{}: it was wiped or purged while it was being read", self.key),
             )),
