@@ -49,21 +49,21 @@ impl Attributes {
         Self { owner: Owner::Container(of.clone()), prefix, writable }
     }
 
-    /// The pool or container that has the attributes.
-    fn metadata(&self) -> &dyn Metadata {
+    /// The pool or container that has the attributes. Fails with `NoHandle` if the container is closed.
+    fn metadata(&self) -> Result<&dyn Metadata> {
         match &self.owner {
-            Owner::Pool(pool) => &**pool,
-            Owner::Container(container) => container.opened_or_closed(),
+            Owner::Pool(pool) => Ok(&**pool),
+            Owner::Container(container) => Ok(container.opened()?),
         }
     }
 
     /// Value of `name`, `None` if it is not set.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a bad name; errors of the backend.
+    /// [`ErrorKind::Invalid`] for a bad name, [`ErrorKind::NoHandle`] if the container is closed; errors of the backend.
     pub async fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let name = self.full_name(name)?;
-        self.metadata().get_metadata(&name).await
+        self.metadata()?.get_metadata(&name).await
     }
 
     /// Sets one value.
@@ -86,8 +86,8 @@ impl Attributes {
     ///
     /// # Errors
     /// [`ErrorKind::NoPermission`] if the pool or container is open read-only,
-    /// [`ErrorKind::Invalid`] for a bad name, [`ErrorKind::Overflow`] for a value over
-    /// [`ATTR_VALUE_MAX`]; errors of the backend.
+    /// [`ErrorKind::NoHandle`] if the container is closed, [`ErrorKind::Invalid`] for a bad name,
+    /// [`ErrorKind::Overflow`] for a value over [`ATTR_VALUE_MAX`]; errors of the backend.
     pub async fn change(&self, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
         if !self.writable {
             return Err(Error::new(
@@ -100,15 +100,15 @@ impl Attributes {
         changes.iter().try_for_each(|(name, value)| check_value(name, *value))?;
         let pairs = names.iter().map(String::as_str).zip(changes.iter().map(|(_, value)| *value));
         let pairs: Vec<_> = pairs.collect();
-        self.metadata().set_metadata(&pairs).await
+        self.metadata()?.set_metadata(&pairs).await
     }
 
     /// All names, sorted.
     ///
     /// # Errors
-    /// Errors of the backend.
+    /// [`ErrorKind::NoHandle`] if the container is closed; errors of the backend.
     pub async fn list(&self) -> Result<Vec<String>> {
-        let names = self.metadata().list_metadata(self.prefix).await?;
+        let names = self.metadata()?.list_metadata(self.prefix).await?;
         let bare = |name: String| name.strip_prefix(self.prefix).map(str::to_owned);
         Ok(names.into_iter().filter_map(bare).collect())
     }
@@ -148,7 +148,6 @@ impl Container {
     /// # Errors
     /// [`ErrorKind::NoHandle`] if it is closed; errors of the backend.
     pub async fn note_property(&self, name: &str, value: &[u8]) -> Result<()> {
-        self.opened()?;
         Attributes::of_container(self, PROPERTY, true).set(name, value).await
     }
 

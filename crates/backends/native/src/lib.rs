@@ -72,25 +72,6 @@ impl Shared {
         let alive = self.pool.opened().and_then(|open| open.check_alive().map(|()| open));
         Reply::Ready(alive.and_then(|open| work(open)))
     }
-
-    /// Reads a named value of a container, or with `None` of the pool.
-    fn get_metadata<'a>(&self, of: Option<ContainerId>, name: &str) -> Reply<'a, Option<Vec<u8>>> {
-        self.with(|open| open.get_metadata(of, name))
-    }
-
-    /// Changes named values of a container, or with `None` of the pool.
-    fn set_metadata<'a>(
-        &self,
-        of: Option<ContainerId>,
-        changes: &MetadataChanges<'_>,
-    ) -> Reply<'a, ()> {
-        self.with(|open| open.set_metadata(of, changes))
-    }
-
-    /// Lists names of a container, or with `None` of the pool.
-    fn list_metadata<'a>(&self, of: Option<ContainerId>, prefix: &str) -> Reply<'a, Vec<String>> {
-        self.with(|open| open.list_metadata(of, prefix))
-    }
 }
 
 impl Drop for Shared {
@@ -272,15 +253,15 @@ fn compacting<T>(
 
 impl Metadata for Native {
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
-        self.0.get_metadata(None, name)
+        self.0.with(|open| open.get_metadata(None, name))
     }
 
     fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
-        self.0.set_metadata(None, changes)
+        self.0.with(|open| open.set_metadata(None, changes))
     }
 
     fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
-        self.0.list_metadata(None, prefix)
+        self.0.with(|open| open.list_metadata(None, prefix))
     }
 }
 
@@ -355,15 +336,15 @@ impl Pool for Native {
 
 impl Metadata for Opened {
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
-        self.shared.get_metadata(Some(self.id()), name)
+        self.within(|open| open.get_metadata(Some(self.id()), name))
     }
 
     fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
-        self.shared.set_metadata(Some(self.id()), changes)
+        self.within(|open| open.set_container_metadata(&self.container, changes))
     }
 
     fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
-        self.shared.list_metadata(Some(self.id()), prefix)
+        self.within(|open| open.list_metadata(Some(self.id()), prefix))
     }
 }
 

@@ -170,8 +170,14 @@ async fn evict(pool: &OpenPool, name: &str, all_users: bool) -> Result<()> {
             && open.container.info().uuid == about.uuid
             && open.pool.info().await?.uuid == pool
         {
-            if all_users && !Rights::load(&open.container).await?.is_owner() {
-                return Err(Code::NO_PERM);
+            let rights =
+                if all_users { Rights::load(&open.container).await } else { Ok(Rights::ALL) };
+            match rights {
+                Ok(rights) if rights.is_owner() => {}
+                Ok(_) => return Err(Code::NO_PERM),
+                // It was evicted before, and the program has not closed the handle yet.
+                Err(Code::NO_HDL) => continue,
+                Err(code) => return Err(code),
             }
             open.evict().await?;
         }

@@ -151,9 +151,17 @@ fn a_forced_destroy_ends_all_use(store: &Store) -> Result<()> {
     put(&object, b"d", b"a", b"value")?;
     store.pool.destroy_container(&store.uuid(), true).wait()?;
     refused(open(store, &store.uuid()), ErrorKind::NotFound);
-    let kind = put(&object, b"d", b"a", b"value").err().map(|error| error.kind());
-    let gone = [Some(ErrorKind::NoHandle), Some(ErrorKind::NotFound)];
-    assert!(gone.contains(&kind), "a write to a destroyed container: {kind:?}");
+    let attributes = store.container.attributes();
+    for (what, result) in [
+        ("write", put(&object, b"d", b"a", b"value").map(drop)),
+        ("attribute", attributes.set("name", b"value").wait()),
+        ("value of an attribute", attributes.get("name").wait().map(drop)),
+        ("list of attributes", attributes.list().wait().map(drop)),
+    ] {
+        let kind = result.err().map(|error| error.kind());
+        let gone = [Some(ErrorKind::NoHandle), Some(ErrorKind::NotFound)];
+        assert!(gone.contains(&kind), "{what} of a destroyed container: {kind:?}");
+    }
     store.container.close().wait()
 }
 
@@ -191,6 +199,8 @@ fn a_closed_container_rejects_operations(store: &Store) -> Result<()> {
     refused(put(&object, b"d", b"a", b"value"), ErrorKind::NoHandle);
     refused(get(&object, b"d", b"a"), ErrorKind::NoHandle);
     refused(store.container.snapshots().wait(), ErrorKind::NoHandle);
+    refused(store.container.attributes().set("name", b"value").wait(), ErrorKind::NoHandle);
+    refused(store.container.properties().list().wait(), ErrorKind::NoHandle);
     store.pool.destroy_container(&store.uuid(), false).wait()
 }
 

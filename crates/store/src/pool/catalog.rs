@@ -303,20 +303,22 @@ impl OpenPool {
         container: Option<ContainerId>,
         changes: &[(&str, Option<&[u8]>)],
     ) -> Result<()> {
+        let owner = container.unwrap_or(POOL);
+        self.targets[0].change(|change| change_metadata(change, owner, changes))
+    }
+
+    /// Sets or removes all or none of the metadata entries of an open container.
+    ///
+    /// # Errors
+    /// `NoHandle` if it was destroyed. The removal of its entries may be over, so an entry written now would stay.
+    pub fn set_container_metadata(
+        &self,
+        container: &Container,
+        changes: &[(&str, Option<&[u8]>)],
+    ) -> Result<()> {
         self.targets[0].change(|change| {
-            for (name, value) in changes {
-                let key = metadata_key(container.unwrap_or(POOL), name);
-                match value {
-                    Some(value) => {
-                        change.check_room()?;
-                        change.put(&key, value)?;
-                    }
-                    None => {
-                        change.delete(&key)?;
-                    }
-                }
-            }
-            Ok(())
+            container.check_alive(self)?;
+            change_metadata(change, container.id(), changes)
         })
     }
 
@@ -340,6 +342,27 @@ impl OpenPool {
 
 /// Container number that represents the pool as the owner of metadata.
 const POOL: ContainerId = ContainerId(0);
+
+/// Sets or removes metadata entries of a container or of the pool.
+fn change_metadata(
+    change: &mut Change<'_>,
+    owner: ContainerId,
+    changes: &[(&str, Option<&[u8]>)],
+) -> Result<()> {
+    for (name, value) in changes {
+        let key = metadata_key(owner, name);
+        match value {
+            Some(value) => {
+                change.check_room()?;
+                change.put(&key, value)?;
+            }
+            None => {
+                change.delete(&key)?;
+            }
+        }
+    }
+    Ok(())
+}
 
 /// Key of a metadata entry.
 fn metadata_key(container: ContainerId, name: &str) -> Key {
@@ -382,6 +405,23 @@ mod tests {
         };
         assert_eq!(failed.unwrap_err().kind(), ErrorKind::InDoubt);
         state.open_container(ContainerRef::Label("c"), OpenMode::Exclusive).unwrap();
+    }
+
+    /// A record written after the space of the container was freed would stay, and salvage would find a container
+    /// without a name.
+    #[test]
+    fn destroyed_container_gets_no_metadata() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.opened();
+        let spec = ContainerSpec { label: Some("c"), ..ContainerSpec::default() };
+        let id = state.create_container(&spec).unwrap().id;
+        let name = ContainerRef::Label("c");
+        let open = state.open_container(name, OpenMode::ReadWrite).unwrap();
+        state.set_container_metadata(&open, &[("attr:a", Some(b"1"))]).unwrap();
+        state.destroy_container(name, true).unwrap();
+        let set = state.set_container_metadata(&open, &[("attr:a", Some(b"1"))]);
+        assert_eq!(set.unwrap_err().kind(), ErrorKind::NoHandle);
+        assert_eq!(state.list_metadata(Some(id), "").unwrap(), [""; 0]);
     }
 
     /// A thread that holds `uses` makes the list wait. Meanwhile, writers must be able to reuse pages.

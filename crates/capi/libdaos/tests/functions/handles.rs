@@ -27,6 +27,12 @@ fn works(coh: Handle) -> c_int {
     daos_cont_query(coh, at(&mut ContInfo::default()), Ptr::null(), WAIT)
 }
 
+/// Sets an attribute of a container, and returns the result of the call.
+fn set_attribute(coh: Handle) -> c_int {
+    let (mut name, mut value, mut size) = (text(c"name"), bytes(b"v"), 1);
+    daos_cont_set_attr(coh, 1, at(&mut name), at(&mut value), at(&mut size), WAIT)
+}
+
 #[test]
 fn invalid_combinations_of_flags_are_refused() {
     let store = Store::new();
@@ -59,6 +65,7 @@ fn handles_are_evicted() {
     let (opened, coh, info) = try_open(&store, RW | EVICT);
     assert_eq!((opened, info.nhandles), (0, 1));
     assert_eq!((works(store.coh), works(other), works(coh)), (NO_HDL, NO_HDL, 0));
+    assert_eq!((set_attribute(store.coh), set_attribute(coh)), (NO_HDL, 0));
     assert_eq!(daos_cont_close(other, WAIT), 0, "an evicted handle can be closed");
     let (opened, alone, info) = try_open(&store, EX | EVICT_ALL);
     assert_eq!((opened, info.nhandles), (0, 1));
@@ -96,6 +103,7 @@ fn handles_in_the_same_process_close_with_their_original() {
     assert_eq!((works(own), works(second)), (0, 0), "closing one does not close the others");
     assert_eq!(daos_cont_close(own, WAIT), 0);
     assert_eq!((works(second), again().0), (NO_HDL, NO_HDL));
+    assert_eq!(set_attribute(second), NO_HDL);
     assert_eq!(daos_cont_close(second, WAIT), 0);
 
     let own = connect(&store.name);
@@ -156,6 +164,5 @@ fn opening_and_changing_update_the_times() {
     let mut epoch = 0;
     changed(daos_cont_create_snap(coh, at(&mut epoch), Ptr::null(), WAIT));
     changed(daos_cont_destroy_snap(coh, EpochRange { lo: epoch, hi: epoch }, WAIT));
-    let (mut name, mut value, mut size) = (text(c"name"), bytes(b"v"), 1);
-    changed(daos_cont_set_attr(coh, 1, at(&mut name), at(&mut value), at(&mut size), WAIT));
+    changed(set_attribute(coh));
 }
