@@ -256,7 +256,8 @@ impl Transaction {
         if !self.writable {
             return Err(refused("it is read-only"));
         }
-        self.open_attempt(container)?.writes().add(writes)
+        // The lock on the state is held: a commit that began meanwhile would take the writes without these.
+        self.open_state(container)?.attempt.writes().add(writes)
     }
 
     /// The dkeys of an object under which it is about to write something; not sorted.
@@ -284,6 +285,14 @@ impl Transaction {
     /// # Errors
     /// `Invalid` if the transaction belongs to another container, `NoPermission` if it has ended.
     fn open_attempt(&self, container: &Container) -> Result<Arc<Attempt>> {
+        Ok(Arc::clone(&self.open_state(container)?.attempt))
+    }
+
+    /// Locks the state for an operation on `container`. The transaction stays open until the lock is released.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::open_attempt`].
+    fn open_state(&self, container: &Container) -> Result<MutexGuard<'_, TransactionState>> {
         if !self.container.is_same(container) {
             return Err(Error::new(
                 ErrorKind::Invalid,
@@ -292,7 +301,7 @@ impl Transaction {
         }
         let state = self.state();
         match state.phase {
-            TransactionPhase::Open => Ok(Arc::clone(&state.attempt)),
+            TransactionPhase::Open => Ok(state),
             _ => Err(refused("it has ended")),
         }
     }

@@ -9,7 +9,7 @@ use esker::{Access, Container, Kv, Pool, Wait};
 use esker_backend::NewContainer;
 use esker_conformance::faulty::{Fault, Faulty};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Waker};
 
 fn pool() -> Pool {
@@ -126,6 +126,30 @@ fn a_closed_container_ends_its_transactions() {
     container.close().wait().unwrap();
     assert_eq!(kind(transaction.commit().wait()), Some(ErrorKind::NoHandle));
     assert_eq!(kind(container.transaction()), Some(ErrorKind::NoHandle));
+}
+
+/// One thread writes until the transaction has ended. Another one commits it meanwhile.
+#[test]
+fn acknowledged_writes_are_part_of_a_concurrent_commit() {
+    let container = container();
+    let kv = kv(&container);
+    let put = |key: u64, access| kv.put(&key.to_le_bytes(), b"", Cond::NONE, access).wait();
+    for round in 0..500 {
+        let (transaction, begun) = (container.transaction().unwrap(), Barrier::new(2));
+        let last = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                begun.wait();
+                let keys = round << 32..=u64::MAX;
+                keys.take_while(|key| put(*key, Access::Tx(&transaction)).is_ok()).last()
+            });
+            begun.wait();
+            transaction.commit().wait().unwrap();
+            writer.join().unwrap()
+        });
+        let Some(last) = last else { continue };
+        let found = kv.get(&last.to_le_bytes(), Access::Latest).wait().unwrap();
+        assert!(found.is_some(), "round {round} lost an acknowledged write");
+    }
 }
 
 #[test]
