@@ -4,7 +4,7 @@ use crate::code::{Code, Result};
 use crate::convert::{Data, Extents};
 use crate::handles::{Entry, OpenArray, kind};
 use crate::{boundary, convert, handles, object};
-use esker::types::{Extent, ObjectType};
+use esker::types::ObjectType;
 use esker::{Access, Array, ArrayAttributes};
 use std::ffi::c_int;
 
@@ -265,12 +265,9 @@ pub extern "C" fn daos_array_punch(
     })
 }
 
-/// Punches the parts of the ranges that lie before the end of the array, so ranges may be arbitrarily long.
+/// Punches ranges, which may be arbitrarily long. They are not cut to the size of the array: that does not count what
+/// the transaction is about to write.
 async fn punch(array: &Array, iod: Ptr<ArrayIod>, access: Access<'_>) -> Result<()> {
     let ranges = ranges(&iod.get()?)?;
-    ranges.as_slice().iter().try_for_each(|range| range.check())?;
-    let all = Extent::new(0, array.size(access).await?);
-    let within: Vec<_> =
-        ranges.as_slice().iter().filter_map(|range| range.intersect(all)).collect();
-    Ok(array.punch(&within, access).await?)
+    Ok(array.punch(ranges.as_slice(), access).await?)
 }

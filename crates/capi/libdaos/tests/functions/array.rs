@@ -4,6 +4,7 @@ use daos::abi::{ArrayIod, ArrayStbuf, Handle, Iov, ObjId, Ptr, Range, Sgl};
 use daos::array::*;
 use daos::global::{daos_array_global2local, daos_array_local2global};
 use daos::object::daos_obj_close;
+use daos::tx::{daos_tx_commit, daos_tx_open};
 use std::ffi::c_int;
 
 /// Cells of a chunk.
@@ -225,6 +226,36 @@ fn punched_cells_are_holes() {
     assert_eq!(daos_array_punch(oh, NONE, at(&mut iod(&mut ranges)), WAIT), 0);
     read(oh, &mut [cells(0, 8)], &mut buffer[..8]);
     assert_eq!((&buffer[..3], size(oh)), (&b"xxx"[..], 1 << 60));
+}
+
+#[test]
+fn punch_in_a_transaction_applies_to_its_own_writes() {
+    let store = Store::new();
+    let oh = with_attr(&store, ARRAY_BYTE);
+    let mut th = NONE;
+    assert_eq!(daos_tx_open(store.coh, at(&mut th), 0, WAIT), 0);
+    let (mut iovs, mut ranges) = ([iov(&[b'x'; 20])], [cells(0, 20)]);
+    let wrote = daos_array_write(oh, th, at(&mut iod(&mut ranges)), at(&mut sgl(&mut iovs)), WAIT);
+    assert_eq!(wrote, 0);
+    for range in [cells(0, 5), cells(15, 1 << 60)] {
+        assert_eq!(daos_array_punch(oh, th, at(&mut iod(&mut [range])), WAIT), 0);
+    }
+    assert_eq!(daos_tx_commit(th, WAIT), 0);
+    let mut buffer = [b'.'; 20];
+    read(oh, &mut [cells(0, 20)], &mut buffer);
+    assert_eq!((&buffer, size(oh)), (b"\0\0\0\0\0xxxxxxxxxx.....", 15));
+}
+
+#[test]
+fn punch_beyond_the_end_leaves_the_size() {
+    let store = Store::new();
+    for oh in [create(&store, store.oid(ARRAY, SX), 1), with_attr(&store, ARRAY_BYTE)] {
+        write(oh, &mut [cells(0, 12)], &[b'x'; 12]);
+        for (range, left) in [(cells(14, 100), 12), (cells(11, 100), 11), (cells(95, 1), 11)] {
+            assert_eq!(daos_array_punch(oh, NONE, at(&mut iod(&mut [range])), WAIT), 0);
+            assert_eq!(size(oh), left);
+        }
+    }
 }
 
 #[test]
