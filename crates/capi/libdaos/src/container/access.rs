@@ -172,7 +172,7 @@ async fn show(container: &OpenContainer, list: Ptr<Prop>) -> Result<()> {
 
 /// Replaces the list of a container by these entries.
 async fn store_acl(container: &OpenContainer, aces: Vec<Ace>) -> Result<()> {
-    properties::set_one(container, table::CO_ACL, &Value::Acl(acl::pack(aces)?)).await
+    properties::set_one(container, table::CO_ACL, Value::Acl(acl::pack(aces)?)).await
 }
 
 /// Replaces the list.
@@ -246,10 +246,11 @@ fn set_owner(coh: Handle, user: Str, group: Str, known: bool, ev: Ptr<Event>) ->
             if known {
                 check_known(user, group)?;
             }
-            for (id, name) in [(table::CO_OWNER, user), (table::CO_OWNER_GROUP, group)] {
-                change_owner(&container, id, name).await?;
-            }
-            Ok(())
+            let named = [(table::CO_OWNER, user), (table::CO_OWNER_GROUP, group)];
+            let named = named.into_iter().filter(|(_, name)| !name.is_null());
+            let owners: Vec<_> =
+                named.map(|(id, name)| Ok((id, principal(name)?))).collect::<Result<_>>()?;
+            properties::set_all(&container, &owners).await
         })
     })
 }
@@ -265,14 +266,11 @@ fn check_known(user: Str, group: Str) -> Result<()> {
     Ok(())
 }
 
-/// Changes the owner or the owner group, as the number `id` of the property says. A null name leaves it as it is.
-async fn change_owner(container: &OpenContainer, id: u32, name: Str) -> Result<()> {
-    if name.is_null() {
-        return Ok(());
-    }
+/// The value of an owner or owner group with this name. `INVAL` if it is not a principal.
+fn principal(name: Str) -> Result<Value> {
     let name = name.text()?;
     match acl::principal::is_valid(name) {
-        true => properties::set_one(container, id, &Value::Text(name.to_owned())).await,
+        true => Ok(Value::Text(name.to_owned())),
         false => Err(Code::INVAL),
     }
 }

@@ -282,9 +282,15 @@ async fn store(open: &OpenContainer, kept: &[(&str, Vec<u8>)]) -> Result<()> {
 }
 
 /// Sets one property to a value of any sort.
-pub(crate) async fn set_one(open: &OpenContainer, id: u32, value: &Value) -> Result<()> {
-    open.rights.require_set(id)?;
-    store(open, &[(by_id(id)?.name, value.to_bytes())]).await
+pub(crate) async fn set_one(open: &OpenContainer, id: u32, value: Value) -> Result<()> {
+    set_all(open, &[(id, value)]).await
+}
+
+/// Sets several properties to values of any sort, all or none.
+pub(crate) async fn set_all(open: &OpenContainer, values: &[(u32, Value)]) -> Result<()> {
+    values.iter().try_for_each(|(id, _)| open.rights.require_set(*id))?;
+    let kept = values.iter().map(|(id, value)| Ok((by_id(*id)?.name, value.to_bytes())));
+    store(open, &kept.collect::<Result<Vec<_>>>()?).await
 }
 
 /// The entries of the access control list.
@@ -297,5 +303,5 @@ pub(crate) async fn acl_of(container: &Container) -> Result<Vec<acl::Ace>> {
 
 /// Sets the status of a container to healthy.
 pub(crate) async fn clear_status(open: &OpenContainer) -> Result<()> {
-    set_one(open, table::CO_STATUS, &Value::Number(0)).await
+    set_one(open, table::CO_STATUS, Value::Number(0)).await
 }

@@ -258,6 +258,11 @@ fn access_lists_of_containers_can_be_changed() {
     let owner = |name| daos_cont_set_owner_no_check(store.coh, name, Ptr::null(), WAIT);
     assert_eq!(owner(text(c"unknown@")), 0);
     assert_eq!(owner(text(c"no-at")), INVAL);
+    let both = daos_cont_set_owner_no_check(store.coh, text(c"bob@"), text(c"no-at"), WAIT);
+    assert_eq!(both, INVAL);
+    let unchanged = shown();
+    assert_eq!(read(entry(unchanged, OWNER).value.string()), "unknown@");
+    daos_prop_free(unchanged);
     assert_eq!(owner(Ptr::null()), INVAL);
     let known = text(c"no-such-user-here@");
     assert_eq!(daos_cont_set_owner(store.coh, known, Ptr::null(), WAIT), NONEXIST);
