@@ -295,7 +295,7 @@ impl Value {
         Ok(match property.sort {
             Sort::Number if entry.value.number() > property.max => return Err(Code::INVAL),
             Sort::Number => Self::Number(entry.value.number()),
-            Sort::Text => Self::Text(text(entry.value.string().text()?)?),
+            Sort::Text => Self::Text(text(property, entry.value.string().text()?)?),
             Sort::Acl => Self::Acl(acl::checked(entry.value.pointer())?.to_vec()),
             Sort::Roots => Self::Roots(entry.value.pointer::<Roots>().get()?),
             Sort::Ranks => return Err(Code::NO_PERM),
@@ -352,12 +352,12 @@ impl Value {
     }
 }
 
-/// Copies a text. `INVAL` if it is longer than [`TEXT_MAX`] bytes.
-fn text(text: &str) -> Result<String> {
-    match text.len() {
-        0..=TEXT_MAX => Ok(text.to_owned()),
-        _ => Err(Code::INVAL),
-    }
+/// Copies the text of a property. `INVAL` if it is longer than [`TEXT_MAX`] bytes, or if it is an owner or owner group
+/// and not a principal.
+fn text(property: &Property, text: &str) -> Result<String> {
+    const PRINCIPALS: [u32; 2] = [table::CO_OWNER, table::CO_OWNER_GROUP];
+    let valid = !PRINCIPALS.contains(&property.id) || acl::principal::is_valid(text);
+    if valid && text.len() <= TEXT_MAX { Ok(text.to_owned()) } else { Err(Code::INVAL) }
 }
 
 /// A list of ranks, which the caller frees.

@@ -19,6 +19,7 @@ const SNAPSHOT_MAX: u32 = 0x1009;
 const ACL: u32 = 0x100a;
 const COMPRESS: u32 = 0x100b;
 const OWNER: u32 = 0x100d;
+const GROUP: u32 = 0x100e;
 const ROOTS: u32 = 0x1011;
 const STATUS: u32 = 0x1012;
 const ALLOCED_OID: u32 = 0x1013;
@@ -120,6 +121,34 @@ fn unsupported_features_are_refused() {
     let broken = Prop { nr: 3, reserved: 0, entries: Ptr::null() };
     let made = daos_cont_create2(store.poh, Ptr::null(), at(&mut { broken }), WAIT);
     assert_eq!(made, INVAL);
+}
+
+#[test]
+fn owners_must_be_principals() {
+    let store = Store::new();
+    for (kind, name, code) in [
+        (OWNER, c"bob", INVAL),
+        (OWNER, c"", INVAL),
+        (GROUP, c"a@b@c", INVAL),
+        (OWNER, c"bob@", 0),
+        (GROUP, c"readers@", 0),
+    ] {
+        let owned = || {
+            let prop = numbers(&[(kind, 0)]);
+            daos_prop_set_str(prop, kind, text(name), name.to_bytes().len() as u64);
+            prop
+        };
+        let made = create(&store, c"owned", owned());
+        assert_eq!(made.err().unwrap_or(0), code, "{kind:#x} {name:?}");
+        let _ = made.map(|coh| daos_cont_close(coh, WAIT));
+        daos_cont_destroy(store.poh, text(c"owned"), 1, WAIT);
+        let coh = create(&store, c"changed", Ptr::null()).unwrap();
+        let prop = owned();
+        assert_eq!(daos_cont_set_prop(coh, prop, WAIT), code, "{kind:#x} {name:?}");
+        daos_prop_free(prop);
+        daos_cont_destroy(store.poh, text(c"changed"), 1, WAIT);
+        daos_cont_close(coh, WAIT);
+    }
 }
 
 #[test]
