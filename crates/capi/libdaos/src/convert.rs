@@ -253,8 +253,9 @@ pub(crate) fn capacity(sgl: Ptr<Sgl>) -> Result<u64> {
     buffers(&sgl)?.try_fold(0u64, |sum, iov| Ok(sum.saturating_add(iov?.buf_len as u64)))
 }
 
-/// Records in a list that its first `bytes` bytes were filled.
-pub(crate) fn set_filled(list: Ptr<Sgl>, bytes: u64) -> Result<()> {
+/// Records in a list that its first `bytes` bytes were filled. `size` is the one by which [`room`] chose the bytes of
+/// each buffer.
+pub(crate) fn set_filled(list: Ptr<Sgl>, bytes: u64, size: fn(&Iov) -> usize) -> Result<()> {
     let mut sgl = list.get()?;
     let mut rest = bytes;
     sgl.nr_out = 0;
@@ -263,7 +264,7 @@ pub(crate) fn set_filled(list: Ptr<Sgl>, bytes: u64) -> Result<()> {
             break;
         }
         let mut iov = iov?;
-        iov.len = rest.min(iov.buf_len as u64) as usize;
+        iov.len = rest.min(size(&iov) as u64) as usize;
         rest -= iov.len as u64;
         sgl.nr_out += 1;
         sgl.iovs.at(index).set(iov);

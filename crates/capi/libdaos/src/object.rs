@@ -423,7 +423,8 @@ impl FetchArguments {
         let iod = Iod { size: if is_hole { 0 } else { fetch.reply.size }, ..part.iod };
         self.iods.at(index).set(iod);
         if !self.sgls.is_null() {
-            convert::set_filled(self.sgls.at(index), fetch.reply.filled_bytes)?;
+            let (sgl, filled) = (self.sgls.at(index), fetch.reply.filled_bytes);
+            convert::set_filled(sgl, filled, |iov| iov.buf_len)?;
         }
         match self.ioms.is_null() {
             true => Ok(()),

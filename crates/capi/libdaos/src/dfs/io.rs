@@ -28,7 +28,7 @@ pub extern "C" fn dfs_read(
             let room = convert::room(sgl, |iov| iov.len)?;
             let read = open.readable()?.read_into(offset, room).await?;
             read_size.needed()?.set(read as u64);
-            Ok(convert::set_filled(sgl, read as u64)?)
+            Ok(convert::set_filled(sgl, read as u64, |iov| iov.len)?)
         })
     })
 }

@@ -68,6 +68,14 @@ fn ranges_span_several_buffers() {
     assert_eq!(dfs_read(fs.dfs, file, at(&mut room), 0, at(&mut read), WAIT), 0);
     assert_eq!((read, &a, &b[..4]), (7, b"ef\0", &b"abcd"[..]));
     assert_eq!((room.nr_out, parts[1].len), (2, 4));
+    (parts[0].len, parts[1].len) = (2, 3);
+    assert_eq!(dfs_read(fs.dfs, file, at(&mut room), 0, at(&mut read), WAIT), 0);
+    assert_eq!((read, &a[..2], &b[..3]), (5, &b"ef"[..], &b"\0ab"[..]));
+    assert_eq!(
+        (room.nr_out, parts[0].len, parts[1].len),
+        (2, 2, 3),
+        "each buffer up to its length"
+    );
     release(file);
 }
 
