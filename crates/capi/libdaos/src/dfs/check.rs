@@ -102,8 +102,7 @@ pub extern "C" fn dfs_cont_check(poh: Handle, cont: Str, flags: u64, name: Str) 
         let at = unsafe { Ptr::new(&raw mut coh) };
         errno::code(daos_cont_open2(poh, cont, mode, at, Ptr::null(), Ptr::null()))?;
         let checked = check(coh, flags, name);
-        errno::code(daos_cont_close(coh, Ptr::null()))?;
-        checked
+        checked.and(errno::code(daos_cont_close(coh, Ptr::null())))
     })
 }
 

@@ -168,8 +168,9 @@ pub(crate) fn end(dfs: Ptr<Dfs>) -> Result<()> {
     // The end of the file system releases leases and stores times, so the container must still be open.
     drop(mount);
     if owned {
-        errno::code(daos_cont_close(coh, Ptr::null()))?;
-        errno::code(daos_pool_disconnect(poh, Ptr::null()))?;
+        // A container that fails to close must not leave the pool connected.
+        let closed = errno::code(daos_cont_close(coh, Ptr::null()));
+        closed.and(errno::code(daos_pool_disconnect(poh, Ptr::null())))?;
     }
     Ok(flushed?)
 }

@@ -226,6 +226,22 @@ fn a_file_system_is_mounted_by_pool_and_container_name() {
     assert_eq!(dfs_fini(), 0);
 }
 
+/// The program has closed the container before, so that its close fails.
+#[test]
+fn disconnect_closes_the_pool_if_the_container_fails_to_close() {
+    let store = Store::new();
+    let (pool, none, mut dfs) = (text(&store.name), Ptr::null(), Ptr::null());
+    let (to, flags) = (at(&mut dfs), RDWR | CREAT);
+    assert_eq!(dfs_init(), 0);
+    assert_eq!(dfs_connect(pool, Ptr::null(), text(c"new"), flags, none, to), 0);
+    let (mut poh, mut coh) = (NONE, NONE);
+    assert_eq!((dfs_pool_get(dfs, at(&mut poh)), dfs_cont_get(dfs, at(&mut coh))), (0, 0));
+    assert_eq!(daos_cont_close(coh, WAIT), 0);
+    assert_ne!(dfs_disconnect(dfs), 0);
+    assert_eq!(daos::pool::daos_pool_disconnect(poh, WAIT), NO_HDL);
+    assert_eq!(dfs_fini(), 0);
+}
+
 #[test]
 fn a_prefix_is_removed_from_paths() {
     let fs = Fs::new();
