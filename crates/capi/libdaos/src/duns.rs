@@ -49,6 +49,15 @@ impl Link {
         })
     }
 
+    /// Whether it names this pool, by UUID or label.
+    fn names_pool(&self, pool: &Pool) -> Result<bool> {
+        let about = pool.info().wait()?;
+        Ok(match Uuid::parse(&self.pool) {
+            Some(uuid) => about.uuid == uuid,
+            None => about.label == self.pool,
+        })
+    }
+
     /// The value of the attribute. `None` for an unknown layout.
     fn text(&self) -> Option<String> {
         let layout = LAYOUTS.get(usize::from(self.layout).checked_sub(1)?)?;
@@ -196,6 +205,10 @@ pub extern "C" fn duns_destroy_path(poh: Handle, at: Str) -> c_int {
         // Fails for a missing path, for which `read_attribute` would return `None`.
         path.symlink_metadata()?;
         let link = Link::read_attribute(path)?.ok_or(Errno::NODATA)?;
+        // Another pool may have a container of the same label, or none, and then the path would be lost.
+        if !link.names_pool(&pool.pool)? {
+            return Err(Errno::INVAL);
+        }
         // A container that is already gone must not prevent the removal of the path.
         match pool.pool.destroy_container(&link.container, true).wait() {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),

@@ -142,6 +142,8 @@ fn a_path_refers_to_a_container_until_it_is_destroyed() {
     assert_eq!(dfs_mount(store.poh, coh, RDWR, at(&mut dfs)), 0);
     assert_eq!(dfs_umount(dfs), 0);
     assert_eq!(daos_cont_close(coh, WAIT), 0);
+    let other = Store::new();
+    assert_eq!(duns_destroy_path(other.poh, text(&path)), libc::EINVAL, "another pool");
     let second = folder.path("link");
     assert_eq!(duns_link_cont(store.poh, text(&name), text(&second)), 0);
     assert_eq!(resolve(&second, 0).unwrap().0, pool);
