@@ -9,6 +9,7 @@ use esker::types::ops::{AkeyRef, Anchor, ListLimit, StoredExtent};
 use esker::{Access, Object};
 use std::collections::VecDeque;
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The output of a listing of keys: on entry `nr` is the number of entries in `kds`, afterwards that of the listed
@@ -345,11 +346,12 @@ const STORED_MAX: usize = 256;
 #[derive(Default)]
 pub(crate) struct StoredPositions(Mutex<Positions>);
 
-#[derive(Default)]
-struct Positions {
-    first: u64,
-    positions: VecDeque<Vec<u8>>,
-}
+/// Positions after their numbers, which ascend.
+type Positions = VecDeque<(u64, Vec<u8>)>;
+
+/// Number of the next position. All handles share it, so that no handle finds the position of another one under the
+/// number in an anchor.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl StoredPositions {
     fn positions(&self) -> MutexGuard<'_, Positions> {
@@ -359,19 +361,19 @@ impl StoredPositions {
     /// Stores a position that is too long for an anchor, and returns its number.
     fn put(&self, position: Vec<u8>) -> u64 {
         let mut stored = self.positions();
-        if stored.positions.len() == STORED_MAX {
-            stored.positions.pop_front();
-            stored.first += 1;
+        if stored.len() == STORED_MAX {
+            stored.pop_front();
         }
-        stored.positions.push_back(position);
-        stored.first + stored.positions.len() as u64 - 1
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        stored.push_back((number, position));
+        number
     }
 
-    /// The position with this number; `None` if it was dropped since.
+    /// The position with this number; `None` if it was dropped since, or is that of another handle.
     fn get(&self, number: u64) -> Option<Vec<u8>> {
         let stored = self.positions();
-        let index = usize::try_from(number.checked_sub(stored.first)?).ok()?;
-        stored.positions.get(index).cloned()
+        let index = stored.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        stored.get(index).map(|(_, position)| position.clone())
     }
 }
 
@@ -458,5 +460,13 @@ mod tests {
         assert_eq!(positions.get(first), None);
         assert_eq!(positions.get(last), Some(vec![STORED_MAX as u8]));
         assert_eq!(positions.get(last + 1), None);
+    }
+
+    #[test]
+    fn position_of_another_handle_is_not_found() {
+        let (own, other) = (StoredPositions::default(), StoredPositions::default());
+        let (first, second) = (own.put(vec![1]), other.put(vec![2]));
+        assert_eq!((own.get(second), other.get(first)), (None, None));
+        assert_eq!((own.get(first), other.get(second)), (Some(vec![1]), Some(vec![2])));
     }
 }
