@@ -54,9 +54,11 @@ pub extern "C" fn dfs_move(
         let (from, to) =
             (parent_of(parent)?.node(&mount.fs), parent_of(new_parent)?.node(&mount.fs));
         let (name, new_name) = (Name::read(name)?.0, Name::read(new_name)?.0);
+        let object = |dir: &Node, name: &[u8]| dir.lookup(name).ok().map(|node| node.oid());
         let replaced = match oid.is_null() {
             true => None,
-            false => to.lookup(new_name).ok().map(|node| node.oid()),
+            // A move to another name of the same object replaces nothing.
+            false => object(&to, new_name).filter(|found| object(&from, name) != Some(*found)),
         };
         from.rename(name, &to, new_name, RenameMode::Replace)?;
         if !oid.is_null() {

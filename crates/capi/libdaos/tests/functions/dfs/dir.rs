@@ -163,6 +163,9 @@ fn entries_are_moved_and_exchanged() {
     assert_eq!(dfs_exchange(fs.dfs, ROOT, text(c"a"), ROOT, text(c"none")), libc::ENOENT);
     let moved = dfs_move(fs.dfs, ROOT, text(c"b"), ROOT, text(c"a"), at(&mut replaced));
     assert_eq!((moved, replaced), (0, oid));
+    let itself = dfs_move(fs.dfs, ROOT, text(c"a"), ROOT, text(c"a"), at(&mut replaced));
+    assert_eq!((itself, replaced), (0, ObjId::default()));
+    replaced = oid;
     assert_eq!(dfs_move(fs.dfs, ROOT, text(c"a"), dir, text(c"c"), at(&mut replaced)), 0);
     assert_eq!(replaced, ObjId::default());
     assert_eq!(fs.read(fs.lookup(c"/d/c", RDONLY).unwrap(), 0), Ok(b"a".to_vec()));
