@@ -6,7 +6,7 @@ use crate::property::table::CONTAINER;
 use crate::{boundary, convert, handles, snapshot};
 use access::Rights;
 use esker::Container;
-use esker::types::info::{ContainerInfo, OpenMode};
+use esker::types::info::{ContainerInfo, ContainerRef, OpenMode};
 use esker::types::{Epoch, Uuid};
 use properties::Wanted;
 use std::ffi::c_int;
@@ -162,7 +162,11 @@ fn mode_of(flags: u32) -> Result<OpenMode> {
 /// do so.
 async fn evict(pool: &OpenPool, name: &str, all_users: bool) -> Result<()> {
     let all = pool.pool.containers().await?;
-    let named = |about: &&ContainerInfo| about.label == name || about.uuid.to_string() == name;
+    // A container without a label has an empty one, which names none.
+    let named = |about: &&ContainerInfo| match ContainerRef::parse(name) {
+        ContainerRef::Label(label) => !label.is_empty() && about.label == label,
+        ContainerRef::Uuid(uuid) => about.uuid == uuid,
+    };
     let Some(about) = all.iter().find(named) else { return Err(Code::NONEXIST) };
     let pool = pool.pool.info().await?.uuid;
     for entry in handles::open_entries() {

@@ -8,7 +8,7 @@ use daos::global::*;
 use daos::pool::daos_pool_query;
 use daos::pool::*;
 use daos::snapshot::*;
-use std::ffi::c_int;
+use std::ffi::{CStr, CString, c_int};
 
 const MDSTATS: u32 = 0x10;
 const EVICT: u32 = 0x20;
@@ -74,6 +74,28 @@ fn handles_are_evicted() {
     let (opened, last, _) = try_open(&store, RW | EVICT);
     assert_eq!((opened, works(alone), works(last)), (0, NO_HDL, 0));
     for coh in [coh, alone, last] {
+        assert_eq!(daos_cont_close(coh, WAIT), 0);
+    }
+}
+
+#[test]
+fn containers_to_evict_are_named_as_those_to_open() {
+    let store = Store::new();
+    let mut uuid = [0; 16];
+    assert_eq!(daos_cont_create2(store.poh, at(&mut uuid), Ptr::null(), WAIT), 0);
+    let name = esker::types::Uuid(uuid).to_string().to_uppercase();
+    let name = CString::new(name).unwrap();
+    let try_open = |name: &CStr, flags| {
+        let mut coh = NONE;
+        let opened = daos_cont_open2(store.poh, text(name), flags, at(&mut coh), Ptr::null(), WAIT);
+        (opened, coh)
+    };
+    let (_, first) = try_open(&name, RW);
+    assert_eq!(try_open(c"", RW | EVICT).0, NONEXIST);
+    assert_eq!(works(first), 0, "an empty name is not that of a container without a label");
+    let (opened, second) = try_open(&name, RW | EVICT);
+    assert_eq!((opened, works(first), works(second)), (0, NO_HDL, 0));
+    for coh in [first, second] {
         assert_eq!(daos_cont_close(coh, WAIT), 0);
     }
 }
