@@ -112,9 +112,7 @@ fn akey_cond(flags: u64, iod: &Iod, known: Cond) -> Cond {
 fn extents(iod: &Iod) -> Result<Extents> {
     match (iod.kind, iod.nr) {
         (IOD_SINGLE, 1) => Ok(Extents::Many(Vec::new())),
-        (IOD_ARRAY, 1..) if !iod.recxs.is_null() => {
-            Extents::new(iod.recxs, u64::from(iod.nr)).map_err(|_| Code::INVAL)
-        }
+        (IOD_ARRAY, 1..) if !iod.recxs.is_null() => Extents::new(iod.recxs, u64::from(iod.nr)),
         _ => Err(Code::INVAL),
     }
 }

@@ -259,6 +259,19 @@ fn overlapping_ranges_of_an_akey_are_refused() {
 }
 
 #[test]
+fn number_of_extents_is_limited() {
+    const MOST: usize = 65536;
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    let mut recxs: Vec<_> = (0..=MOST as u64).map(|index| recx(2 * index, 1)).collect();
+    let mut data = vec![b'x'; MOST + 1];
+    assert_eq!(records(oh, 1, &mut recxs, &data), NOTSUPPORTED);
+    let mut iod = array(b"array", 1, &mut recxs);
+    assert_eq!(fetch_records(oh, &mut iod, &mut data, Ptr::null()), NOTSUPPORTED);
+    assert_eq!(records(oh, 1, &mut recxs[..MOST], &data[..MOST]), 0);
+}
+
+#[test]
 fn a_record_size_of_zero_punches() {
     let store = Store::new();
     let oh = open_object(&store, MULTI_HASHED);
