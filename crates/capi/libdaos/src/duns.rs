@@ -1,6 +1,7 @@
 //! Paths in other file systems that refer to containers (`daos_uns.h`). An extended attribute of the path names the
 //! container.
 use crate::abi::{DfsAttr, DunsAttr, Handle, Ptr, Str, text_of};
+use crate::container::access;
 use crate::container::properties::{self, Wanted};
 use crate::dfs::create;
 use crate::errno::{self, Errno, Result};
@@ -186,13 +187,13 @@ fn create_container(pool: &Pool, wanted: &DunsAttr) -> Result<ContainerInfo> {
 pub extern "C" fn duns_link_cont(poh: Handle, cont: Str, at: Str) -> c_int {
     errno::now(|| {
         let (pool, path) = (handles::pool(poh)?, path(at)?);
-        let container = pool.pool.open_container(cont.text()?, OpenMode::ReadOnly).wait()?;
+        let open = access::open(&pool, cont.text()?, OpenMode::ReadOnly).wait()?;
         let property = CONTAINER.iter().find(|property| property.id == CO_LAYOUT_TYPE);
-        let layout = match properties::get(&container, property.ok_or(Errno::INVAL)?).wait()? {
+        let layout = match properties::show(&open, property.ok_or(Errno::INVAL)?).wait()? {
             Value::Number(layout) => u16::try_from(layout).map_err(|_| Errno::INVAL)?,
             _ => return Err(Errno::INVAL),
         };
-        let link = link(&pool.pool, layout, container.info())?;
+        let link = link(&pool.pool, layout, open.container.info())?;
         with_entry(path, layout, || link.put(path))
     })
 }

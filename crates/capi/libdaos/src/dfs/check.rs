@@ -1,7 +1,7 @@
 //! Counting and checking a file system.
 use crate::abi::{Handle, Ptr, Str};
 use crate::code::print;
-use crate::container::{daos_cont_close, daos_cont_open2};
+use crate::container::{access, daos_cont_close, daos_cont_open2};
 use crate::errno::{self, Errno, Result};
 use crate::handles;
 use ::dfs::check::{Finding, Trouble, Unnamed, treat_unnamed};
@@ -52,11 +52,13 @@ impl Count {
     }
 }
 
-/// Opens the container with this label or UUID read-only and mounts its file system.
+/// Opens the container with this label or UUID read-only and mounts its file system. Fails if the user may not read it.
 fn mounted(poh: Handle, cont: Str) -> Result<Dfs> {
     let pool = handles::pool(poh)?;
-    let container = pool.pool.open_container(cont.text()?, OpenMode::ReadOnly).wait()?;
-    Ok(Dfs::mount(container, MountOptions { read_only: true, snapshot: None })?)
+    let open = access::open(&pool, cont.text()?, OpenMode::ReadOnly).wait()?;
+    open.rights.require_read()?;
+    let options = MountOptions { read_only: true, snapshot: None };
+    Ok(Dfs::mount(open.container.clone(), options)?)
 }
 
 /// Counts the files, directories, links and bytes below a path, and prints them.

@@ -6,6 +6,8 @@ use daos::acl::principal::daos_acl_uid_to_principal;
 use daos::attribute::{daos_cont_list_attr, daos_cont_set_attr};
 use daos::container::access::*;
 use daos::container::*;
+use daos::dfs::check::dfs_cont_scan;
+use daos::duns::duns_link_cont;
 use daos::global::*;
 use daos::kv::*;
 use daos::property::*;
@@ -171,6 +173,22 @@ fn changing_properties_needs_permission() {
         let deleted = daos_cont_delete_acl(coh, 1, text(c"nobody-of-that-name@"), WAIT);
         assert_eq!(deleted, if acl == 0 { NONEXIST } else { acl }, "{perms}");
         daos_cont_close(coh, WAIT);
+    }
+}
+
+#[test]
+fn scans_and_links_need_permission() {
+    for (perms, scan, link) in [
+        ("", libc::EPERM, libc::EPERM),
+        ("w", libc::EPERM, libc::EPERM),
+        ("t", libc::EPERM, libc::EINVAL),
+        ("r", libc::EINVAL, libc::EPERM),
+    ] {
+        let store = store_granting(perms);
+        let name = text(c"test");
+        assert_eq!(dfs_cont_scan(store.poh, name, 0, Ptr::null()), scan, "{perms}");
+        // The container has no layout, which is the error of a user who may see that.
+        assert_eq!(duns_link_cont(store.poh, name, text(c"/nowhere/path")), link, "{perms}");
     }
 }
 
