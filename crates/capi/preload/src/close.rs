@@ -11,7 +11,8 @@ pub(crate) fn forget(fd: c_int) {
     let _ = threads::inside(|| {
         let file = descriptors::take(fd);
         if let Some(file) = file {
-            maps::write_back_of(file.identity().oid);
+            // After an error, the changes stay in the mapping, which outlives the descriptor.
+            let _ = maps::write_back_of(file.identity().oid);
             locks::drop_records(file.identity().oid);
         }
         Ok(())

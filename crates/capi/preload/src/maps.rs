@@ -67,12 +67,17 @@ impl Region {
         let file = self.file.stored_file()?;
         // Bytes past the end of the file are not written, as in Linux.
         let size = file.size()?.saturating_sub(self.offset).min(self.length as u64) as usize;
+        let mut page = [0; PAGE];
         for start in (0..size).step_by(PAGE) {
             let end = (start + PAGE).min(size);
             let now = &self.view.bytes()[start..end];
             if *now != copy[start..end] {
-                copy[start..end].copy_from_slice(now);
-                file.write_at(self.offset + start as u64, &copy[start..end])?;
+                // The program may change the page meanwhile. After an error, the page still differs from the copy, so
+                // that a later call writes it again.
+                let page = &mut page[..end - start];
+                page.copy_from_slice(now);
+                file.write_at(self.offset + start as u64, page)?;
+                copy[start..end].copy_from_slice(page);
             }
         }
         Ok(())
@@ -105,9 +110,10 @@ fn write_back(wanted: impl Fn(&Region) -> bool) -> Answer<()> {
 }
 
 /// Writes back the changes to mappings of this object.
-pub(crate) fn write_back_of(oid: ObjectId) {
-    if has_any() {
-        let _ = write_back(|region| region.file.identity().oid == oid);
+pub(crate) fn write_back_of(oid: ObjectId) -> Answer<()> {
+    match has_any() {
+        true => write_back(|region| region.file.identity().oid == oid),
+        false => Ok(()),
     }
 }
 
@@ -133,10 +139,8 @@ pub(crate) fn release_all() {
 }
 
 /// Writes the changes in all shared mappings back to their objects.
-pub(crate) fn write_back_all() {
-    if has_any() {
-        let _ = write_back(|_| true);
-    }
+pub(crate) fn write_back_all() -> Answer<()> {
+    if has_any() { write_back(|_| true) } else { Ok(()) }
 }
 
 /// Runs `work`, which changes the content of an object, and updates the memory that is mapped in its place: the bytes

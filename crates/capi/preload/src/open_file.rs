@@ -192,7 +192,8 @@ impl OpenFile {
     /// # Errors
     /// `EISDIR` for a directory, `EBADF` for a file opened with `O_PATH`.
     pub(crate) fn file(&self) -> Answer<Arc<File>> {
-        maps::write_back_of(self.identity.oid);
+        // After an error, the changes stay in the mapping, and `fsync` reports it.
+        let _ = maps::write_back_of(self.identity.oid);
         self.stored_file()
     }
 
@@ -231,8 +232,9 @@ impl OpenFile {
     pub(crate) fn sync(&self) -> Answer<c_int> {
         match self.open()?.content()? {
             Content::File(file) => {
-                maps::write_back_of(self.identity.oid);
+                let written = maps::write_back_of(self.identity.oid);
                 file.sync()?;
+                written?;
             }
             Content::Node(_) => mounted::get()?.flush()?,
         }

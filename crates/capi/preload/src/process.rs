@@ -125,9 +125,9 @@ pub(crate) fn before_exec() {
 pub(crate) fn before_end() {
     let _ = threads::inside(|| {
         if USED.load(Ordering::Relaxed) == threads::generation() {
-            maps::write_back_all();
+            // At the end of the process, no caller is left to receive an error.
+            let _ = maps::write_back_all();
             if let Some(fs) = mounted::if_open() {
-                // At the end of the process, no caller is left to receive an error.
                 let _ = fs.flush();
             }
             if let Some(store) = store::if_loaded() {

@@ -253,9 +253,9 @@ export! {
 /// `EBADF` if `file` was opened with `O_PATH`.
 fn sync_all(file: &OpenFile) -> Answer<c_int> {
     file.open()?;
-    maps::write_back_all();
+    let written = maps::write_back_all();
     mounted::get()?.flush()?;
-    Ok(0)
+    written.map(|()| 0)
 }
 
 // Functions that store data or give advice about the use of a file.
