@@ -44,6 +44,8 @@ struct Region {
     copy: Option<Vec<u8>>,
     /// The file of the system that it maps.
     pages: Arc<Pages>,
+    /// False once the program has unmapped it: it only waits for its changes to be written back.
+    is_mapped: bool,
 }
 
 impl Region {
@@ -52,7 +54,7 @@ impl Region {
     }
 
     fn overlaps(&self, start: usize, end: usize) -> bool {
-        self.start < end && start < self.end()
+        self.is_mapped && self.start < end && start < self.end()
     }
 
     /// Writes the changes of the program, and of other processes that map the same memory, to the object.
@@ -91,8 +93,8 @@ impl Region {
         let view = self.view.part(skip, length);
         let copy = self.copy.as_ref().map(|copy| copy[skip..skip + length].to_vec());
         let offset = self.offset + skip as u64;
-        let (file, pages) = (self.file.clone(), self.pages.clone());
-        Some(Self { start, length, view, file, offset, copy, pages })
+        let (file, pages, is_mapped) = (self.file.clone(), self.pages.clone(), self.is_mapped);
+        Some(Self { start, length, view, file, offset, copy, pages, is_mapped })
     }
 }
 
@@ -104,9 +106,23 @@ fn has_any() -> bool {
     COUNT.load(Ordering::Relaxed) != 0
 }
 
-/// Writes the changes in all mappings that `wanted` selects back to their objects.
+/// Writes the changes in all mappings that `wanted` selects back to their objects. An error of one does not keep the
+/// others from being written; returns the first.
 fn write_back(wanted: impl Fn(&Region) -> bool) -> Answer<()> {
-    regions().iter_mut().filter(|region| wanted(region)).try_for_each(Region::write_back)
+    let (mut regions, mut result) = (regions(), Ok(()));
+    regions.retain_mut(|region| {
+        if !wanted(region) {
+            return true;
+        }
+        let written = region.write_back();
+        let is_kept = region.is_mapped || written.is_err();
+        if result.is_ok() {
+            result = written;
+        }
+        is_kept
+    });
+    COUNT.store(regions.len(), Ordering::Relaxed);
+    result
 }
 
 /// Writes back the changes to mappings of this object.
@@ -357,8 +373,10 @@ fn record(start: usize, request: MapRequest, file: Arc<OpenFile>, pages: Arc<Pag
     let (length, offset) = (request.length, request.offset as u64);
     let view = View::map(start, length)?;
     let copy = if request.is_written() { Some(view.copy()?) } else { None };
-    regions().push(Region { start, length, view, file, offset, copy, pages });
-    COUNT.fetch_add(1, Ordering::Relaxed);
+    let region = Region { start, length, view, file, offset, copy, pages, is_mapped: true };
+    let mut regions = regions();
+    regions.push(region);
+    COUNT.store(regions.len(), Ordering::Relaxed);
     Ok(())
 }
 
@@ -388,18 +406,23 @@ fn end(start: usize, length: usize) -> usize {
     start.saturating_add(length.checked_next_multiple_of(PAGE).unwrap_or(length))
 }
 
-/// Removes an address range from the list of mappings, because the program unmaps it. Writes its changes back first.
+/// Removes an address range from the list of mappings, because the program unmaps it. Writes its changes back first;
+/// if that fails, the list keeps them, so that a later call writes and reports them.
 fn unmapped(start: usize, length: usize) -> Answer<()> {
     let end = end(start, length);
-    write_back(|region| region.overlaps(start, end))?;
+    let written = write_back(|region| region.overlaps(start, end));
     let mut regions = regions();
     let touched: Vec<_> = regions.extract_if(.., |region| region.overlaps(start, end)).collect();
     for region in touched {
         regions.extend(region.part(region.start, start));
         regions.extend(region.part(end, region.end()));
+        if written.is_err() {
+            let unwritten = region.part(start, end);
+            regions.extend(unwritten.map(|part| Region { is_mapped: false, ..part }));
+        }
     }
     COUNT.store(regions.len(), Ordering::Relaxed);
-    Ok(())
+    written
 }
 
 /// Makes copies of the shared mappings in a range that becomes writable, to find changes later. `EACCES` if a file is
@@ -419,7 +442,9 @@ fn made_writable(start: usize, length: usize) -> Answer<()> {
 
 /// Refuses to grow a mapping: the additional memory would not have the content of the file.
 fn check_resize(start: usize, length: usize) -> Answer<()> {
-    let grows = regions().iter().any(|region| region.start == start && region.length < length);
+    let grows = regions()
+        .iter()
+        .any(|region| region.is_mapped && region.start == start && region.length < length);
     if grows { refuse(libc::ENOMEM) } else { Ok(()) }
 }
 
