@@ -151,6 +151,11 @@ reopened(void)
 	OK(fclose(file));
 	holds("one", "first");
 	holds("two", "second");
+	CHECK((file = fopen("one", "w")) != NULL && fputs("older and longer", file) >= 0);
+	CHECK((file = freopen("one", "w", file)) != NULL);
+	CHECK(fputs("newer", file) >= 0);
+	OK(fclose(file));
+	holds("one", "newer");
 	fflush(stdout);
 	CHECK(freopen("out", "w", stdout) != NULL);
 	printf("to the file\n");

@@ -281,6 +281,9 @@ fn reopen_stream(
         close::forget_if_gone(old);
         return result;
     }
+    // Bytes in the buffer belong before the open, which may truncate the file that they are for.
+    // SAFETY: the stream is the caller's.
+    unsafe { libc::fflush(stream) };
     let opened = serve(|| open_descriptor(named, bytes, mode.bytes().unwrap_or_default()));
     match opened {
         Ok(fd) => exchange_descriptor(fd, theirs(Text::from_c_str(c"/dev/null")), old),
