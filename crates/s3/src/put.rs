@@ -200,3 +200,20 @@ fn find_or_create(
         _ => Ok(found()?),
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Puts an empty object, with no metadata of the client.
+    pub(crate) fn put_small(bucket: &Bucket, key: &str) {
+        let record = Record::new(About::default(), String::new(), 0, Default::default());
+        new_put(key).publish(bucket, Hidden::small_file(Vec::new()), &record).unwrap();
+    }
+
+    /// A put without conditions and metadata of the client.
+    pub(crate) fn new_put(key: &str) -> Put {
+        let (about, tags, condition, parts) = Default::default();
+        Put { place: Place::parse(key).unwrap(), about, tags, condition, parts }
+    }
+}

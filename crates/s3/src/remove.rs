@@ -2,10 +2,12 @@
 use crate::bucket::Bucket;
 use crate::condition::Condition;
 use crate::fault::{Fault, Outcome};
-use crate::place::Place;
+use crate::place::{HIDDEN, Place};
 use crate::put::{check, refuse, remove_if};
 use crate::record::{DIRECTORY, IS_WAY, RECORD};
+use dfs::limits::LIST_BATCH;
 use dfs::{Check, Existing, Kind, Node, Removal, XattrMode, remove_many};
+use esker::types::ops::Anchor;
 use esker::types::{Error, ErrorKind, ObjectId, Result};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -107,6 +109,28 @@ fn distinct_ways(nodes: impl IntoIterator<Item = Node>) -> Vec<Node> {
     nodes.into_values().filter(is_way).collect()
 }
 
+/// True if a bucket has nothing that its removal would destroy: no files, also none without a key, such as one whose
+/// name is not UTF-8. Directories that S3 created only to hold objects do not count, nor does the hidden directory.
+pub(crate) fn is_empty(bucket: &Bucket) -> Outcome<bool> {
+    let root = bucket.fs().root();
+    let is_hidden = |dir: &Node, name: &[u8]| dir.oid() == root.oid() && name == HIDDEN.as_bytes();
+    let mut ways = vec![root.clone()];
+    while let Some(dir) = ways.pop() {
+        let mut anchor = Anchor::Start;
+        while !anchor.is_end() {
+            for name in dir.read_names(&mut anchor, LIST_BATCH)?.iter() {
+                match dir.lookup(name) {
+                    _ if is_hidden(&dir, name) => {}
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    Ok(node) if node.kind() == Kind::Directory && is_way(&node) => ways.push(node),
+                    found => return Ok(found.map(|_| false)?),
+                }
+            }
+        }
+    }
+    Ok(true)
+}
+
 /// True for a directory that S3 created only to hold objects below it.
 fn is_way(node: &Node) -> bool {
     node.get_xattr(DIRECTORY.as_bytes()).is_ok_and(|mark| mark == IS_WAY)
@@ -178,5 +202,34 @@ impl<'a> ObjectFile<'a> {
             ErrorKind::Canceled => Err(self.refused.take().unwrap_or_else(|| error.into())),
             _ => Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::list::tests::bucket;
+    use crate::put::tests::put_small;
+    use dfs::Create;
+
+    #[test]
+    fn bucket_with_files_without_keys_is_not_empty() {
+        let bucket = bucket("s3-remove-empty", &[".esker-s3/uploads/x"]);
+        put_small(&bucket, "way/f");
+        assert!(!is_empty(&bucket).unwrap());
+        let way = bucket.fs().root().lookup(b"way").unwrap();
+        way.unlink(b"f").unwrap();
+        assert!(is_empty(&bucket).unwrap());
+        let new = Create::with_mode(0o644);
+        for name in [&b"\xe9.grib"[..], b"a\rb"] {
+            way.create(name, &new).unwrap();
+            assert!(!is_empty(&bucket).unwrap(), "{name:?}");
+            way.unlink(name).unwrap();
+        }
+        way.symlink(b"link", b"nowhere", &new).unwrap();
+        assert!(!is_empty(&bucket).unwrap());
+        way.unlink(b"link").unwrap();
+        bucket.fs().root().mkdir(b"posix", &Create::with_mode(0o755)).unwrap();
+        assert!(!is_empty(&bucket).unwrap());
     }
 }

@@ -1,8 +1,8 @@
 //! The operations of S3, as `s3s` calls them. All other operations return `NotImplemented`.
 use crate::bucket::{Bucket, Buckets, Opened};
 use crate::fault::Outcome;
-use crate::list::has_keys;
 use crate::metrics::Metrics;
+use crate::remove::is_empty;
 use crate::sums::Etags;
 use esker::Pool;
 use esker::types::Epoch;
@@ -99,7 +99,6 @@ impl S3 for Service {
         &self,
         req: S3Request<DeleteBucketInput>,
     ) -> S3Result<S3Response<DeleteBucketOutput>> {
-        let is_empty = |bucket: &Bucket| Ok(!has_keys(bucket, "", "")?);
         let removed = self.buckets.remove(&req.input.bucket, is_empty);
         answer(removed.map(|()| DeleteBucketOutput::default()))
     }
