@@ -2,9 +2,10 @@
 use crate::bucket::Bucket;
 use crate::condition::Condition;
 use crate::fault::{Fault, Outcome};
+use crate::find::optional_xattr;
 use crate::place::{HIDDEN, Place};
 use crate::put::{check, refuse, remove_if};
-use crate::record::{DIRECTORY, IS_WAY, RECORD};
+use crate::record::{DIRECTORY, IS_KEY, IS_WAY, RECORD};
 use dfs::limits::LIST_BATCH;
 use dfs::{Check, Existing, Kind, Node, Removal, XattrMode, remove_many};
 use esker::types::ops::Anchor;
@@ -48,10 +49,14 @@ fn path_error(error: Error) -> Error {
     }
 }
 
-/// Removes a directory. One with entries stays, but stops being an object.
+/// Removes a directory. One with entries stays, but stops being an object. One that S3 did not make is not marked: the
+/// removal of the last object in it would remove it.
 fn remove_directory(above: &Node, node: &Node) -> Outcome<()> {
     match above.rmdir(node.name()) {
         Err(error) if error.kind() == ErrorKind::NotEmpty => {
+            if optional_xattr(node, DIRECTORY)?.as_deref() != Some(IS_KEY) {
+                return Ok(());
+            }
             node.set_xattr(DIRECTORY.as_bytes(), IS_WAY, XattrMode::Any)?;
             match node.remove_xattr(RECORD.as_bytes()) {
                 Err(error) if error.kind() != ErrorKind::NoAttribute => Err(error.into()),
@@ -209,7 +214,7 @@ impl<'a> ObjectFile<'a> {
 mod tests {
     use super::*;
     use crate::list::tests::bucket;
-    use crate::put::tests::put_small;
+    use crate::put::tests::{new_put, put_small};
     use dfs::Create;
 
     #[test]
@@ -231,5 +236,18 @@ mod tests {
         way.unlink(b"link").unwrap();
         bucket.fs().root().mkdir(b"posix", &Create::with_mode(0o755)).unwrap();
         assert!(!is_empty(&bucket).unwrap());
+    }
+
+    #[test]
+    fn directory_of_another_program_stays_after_its_last_object() {
+        let bucket = bucket("s3-remove-posix", &["out/"]);
+        put_small(&bucket, "out/f");
+        new_put("key/").directory(&bucket).unwrap();
+        put_small(&bucket, "key/f");
+        for key in ["out/", "out/f", "key/", "key/f"] {
+            remove(&bucket, key, &Condition::default()).unwrap();
+        }
+        assert!(bucket.fs().root().lookup(b"out").is_ok());
+        assert!(bucket.fs().root().lookup(b"key").is_err());
     }
 }
