@@ -149,10 +149,9 @@ impl Service {
             })
             .collect();
         let bucket = self.bucket(&input.bucket)?;
-        // The upload is gone. If it was completed with the same parts, the client only repeats its request.
-        let repeated = |place: &Place, fault: Fault| match fault.is_code("NoSuchUpload") {
-            true => completed(&bucket, place, &input.upload_id, &chosen, &claims)?.ok_or(fault),
-            false => Err(fault),
+        // If the upload was completed with the same parts, the client only repeats its request.
+        let repeated = |place: &Place, fault: Fault| {
+            completed(&bucket, place, &input.upload_id, &chosen, &claims)?.ok_or(fault)
         };
         let (etag, sums) = match Begun::find(&bucket, &place.key, &input.upload_id) {
             Ok(begun) => {
@@ -161,11 +160,14 @@ impl Service {
                 begun.complete(&bucket, &put, &chosen, &claims).or_else(|fault| {
                     // Another request has completed or aborted the upload in the meantime.
                     let gone = Begun::find(&bucket, &put.place.key, &input.upload_id).err();
-                    let fault = gone.unwrap_or(fault);
-                    repeated(&put.place, fault)
+                    let done = repeated(&put.place, gone.unwrap_or(fault))?;
+                    // An earlier request made the object, but was killed before it removed all parts.
+                    begun.abort()?;
+                    Ok::<_, Fault>(done)
                 })?
             }
-            Err(fault) => repeated(&place, fault)?,
+            Err(fault) if fault.is_code("NoSuchUpload") => repeated(&place, fault)?,
+            Err(fault) => return Err(fault),
         };
         Ok(CompleteMultipartUploadOutput {
             location: Some(format!("/{}/{}", input.bucket, input.key)),
@@ -324,8 +326,12 @@ fn upload(begun: &Begun, encoding: Encoding) -> MultipartUpload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bucket::Bucket;
+    use crate::bucket::{Bucket, Hidden};
     use crate::list::tests::bucket;
+    use crate::put::tests::new_put;
+    use crate::record::{About, Record};
+    use crate::uploads::etag_of;
+    use crate::uploads::tests::begin;
 
     #[test]
     fn range_of_a_source_has_both_ends_within_it() {
@@ -359,13 +365,44 @@ mod tests {
         }
     }
 
+    /// A completion that was killed between the publication of the object and the removal of the last part.
+    #[test]
+    fn completion_is_repeated_although_parts_are_left() {
+        let name = "s3-uploads-repeated";
+        let (bucket, pool) = (bucket(name, &[]), format!("memory:{name}"));
+        let pool = esker::Pool::connect(&pool, esker::types::info::OpenMode::ReadWrite).unwrap();
+        let service = Service::new(pool, Default::default(), Default::default());
+        let id = begin(&bucket, "k").id;
+        let part = "0cc175b9c0f1b6a831c399e269772661";
+        let etag = etag_of(&[part]);
+        let mut record = Record::new(About::default(), etag.clone(), 0, Stored::default());
+        record.upload = Some(id.clone());
+        new_put("k").publish(&bucket, Hidden::small_file(Vec::new()), &record).unwrap();
+        let part = CompletedPart {
+            part_number: Some(1),
+            e_tag: Some(strong(part.to_owned())),
+            ..Default::default()
+        };
+        let input = CompleteMultipartUploadInput {
+            bucket: "b".to_owned(),
+            key: "k".to_owned(),
+            upload_id: id.clone(),
+            if_none_match: Some(ETagCondition::Any),
+            multipart_upload: Some(CompletedMultipartUpload { parts: Some(vec![part]) }),
+            ..Default::default()
+        };
+        for _ in 0..2 {
+            let done = service.complete_upload(input.clone()).unwrap();
+            assert_eq!(done.e_tag, Some(strong(etag.clone())));
+            assert!(Begun::find(&bucket, "k", &id).is_err());
+        }
+    }
+
     #[test]
     fn common_prefix_of_uploads_is_on_one_page() {
         let bucket = bucket("s3-uploads-pages", &[]);
         for key in ["a/1", "a/2", "a/2", "b", "b", "c/1", "c/2"] {
-            let (about, tags, requested) = Default::default();
-            let upload = Upload { key: key.to_owned(), about, tags, requested };
-            upload.begin(&bucket).unwrap_or_else(|_| panic!("an upload"));
+            begin(&bucket, key);
         }
         for count in 1..8 {
             let mut lines = pages(&bucket, Some("/"), count);

@@ -302,7 +302,7 @@ pub(crate) fn completed(
 }
 
 /// The ETag of a multipart object, as in S3: the MD5 of the MD5 sums of its parts, and the number of parts.
-fn etag_of(etags: &[&str]) -> String {
+pub(crate) fn etag_of(etags: &[&str]) -> String {
     let mut md5 = Md5::new();
     for etag in etags {
         let sum = etag.split('-').next().unwrap_or_default();
