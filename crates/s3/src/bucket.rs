@@ -85,6 +85,11 @@ impl Buckets {
         Ok(bucket)
     }
 
+    /// Drops the open buckets; requests that use them keep theirs. The next request opens its bucket again.
+    pub(crate) fn close_all(&self) {
+        self.open().clear();
+    }
+
     /// The bucket of this name, with files.
     ///
     /// # Errors

@@ -1,12 +1,12 @@
 //! The operations of S3, as `s3s` calls them. All other operations return `NotImplemented`.
 use crate::bucket::{Bucket, Buckets, Opened};
-use crate::fault::Outcome;
+use crate::fault::{Fault, Outcome};
 use crate::metrics::Metrics;
 use crate::remove::is_empty;
 use crate::sums::Etags;
 use esker::Pool;
-use esker::types::Epoch;
 use esker::types::info::ContainerInfo;
+use esker::types::{Epoch, ErrorKind};
 use s3s::dto::*;
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use std::sync::Arc;
@@ -20,11 +20,6 @@ pub(crate) struct Service {
     pub(crate) etags: Etags,
 }
 
-/// Converts the result of an operation to a reply without headers of its own.
-pub(crate) fn answer<T>(output: Outcome<T>) -> S3Result<S3Response<T>> {
-    output.map(S3Response::new).map_err(S3Error::from)
-}
-
 impl Service {
     pub(crate) fn new(pool: Pool, metrics: Arc<Metrics>, etags: Etags) -> Self {
         Self { buckets: Arc::new(Buckets::new(pool)), metrics, etags }
@@ -33,6 +28,20 @@ impl Service {
     /// Opens a bucket, or uses it if it is open: a file system, or a container of other objects.
     pub(crate) fn opened(&self, name: &str) -> Outcome<Opened> {
         self.buckets.get(name)
+    }
+
+    /// Converts the result of an operation to a reply without headers of its own.
+    fn answer<T>(&self, output: Outcome<T>) -> S3Result<S3Response<T>> {
+        self.checked(output).map(S3Response::new).map_err(S3Error::from)
+    }
+
+    /// Returns the result of an operation. If the container of a bucket was destroyed, closes the open buckets: another
+    /// container may have the name when the client tries again.
+    fn checked<T>(&self, output: Outcome<T>) -> Outcome<T> {
+        if matches!(&output, Err(Fault::Store(error)) if error.kind() == ErrorKind::NoHandle) {
+            self.buckets.close_all();
+        }
+        output
     }
 
     /// The open bucket of this name, for operations on files. Fails for a container without files.
@@ -70,7 +79,12 @@ impl S3 for Service {
         all.truncate(count);
         let continuation_token = all.last().filter(|_| is_cut).map(|last| last.label.clone());
         let buckets = Some(all.into_iter().map(shown).collect());
-        answer(Ok(ListBucketsOutput { buckets, continuation_token, prefix, ..Default::default() }))
+        self.answer(Ok(ListBucketsOutput {
+            buckets,
+            continuation_token,
+            prefix,
+            ..Default::default()
+        }))
     }
 
     async fn create_bucket(
@@ -85,14 +99,14 @@ impl S3 for Service {
         }
         let location = format!("/{}", req.input.bucket);
         let made = self.buckets.create(&req.input.bucket);
-        answer(made.map(|()| CreateBucketOutput { location: Some(location) }))
+        self.answer(made.map(|()| CreateBucketOutput { location: Some(location) }))
     }
 
     async fn head_bucket(
         &self,
         req: S3Request<HeadBucketInput>,
     ) -> S3Result<S3Response<HeadBucketOutput>> {
-        answer(self.opened(&req.input.bucket).map(|_| HeadBucketOutput::default()))
+        self.answer(self.opened(&req.input.bucket).map(|_| HeadBucketOutput::default()))
     }
 
     async fn delete_bucket(
@@ -100,14 +114,14 @@ impl S3 for Service {
         req: S3Request<DeleteBucketInput>,
     ) -> S3Result<S3Response<DeleteBucketOutput>> {
         let removed = self.buckets.remove(&req.input.bucket, is_empty);
-        answer(removed.map(|()| DeleteBucketOutput::default()))
+        self.answer(removed.map(|()| DeleteBucketOutput::default()))
     }
 
     async fn get_bucket_location(
         &self,
         req: S3Request<GetBucketLocationInput>,
     ) -> S3Result<S3Response<GetBucketLocationOutput>> {
-        answer(self.opened(&req.input.bucket).map(|_| GetBucketLocationOutput::default()))
+        self.answer(self.opened(&req.input.bucket).map(|_| GetBucketLocationOutput::default()))
     }
 
     /// The empty reply means, in S3, that the bucket has no versions.
@@ -115,146 +129,171 @@ impl S3 for Service {
         &self,
         req: S3Request<GetBucketVersioningInput>,
     ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
-        answer(self.opened(&req.input.bucket).map(|_| GetBucketVersioningOutput::default()))
+        self.answer(self.opened(&req.input.bucket).map(|_| GetBucketVersioningOutput::default()))
     }
 
     async fn put_object(
         &self,
         req: S3Request<PutObjectInput>,
     ) -> S3Result<S3Response<PutObjectOutput>> {
-        answer(self.put(req).await)
+        self.answer(self.put(req).await)
     }
 
     async fn get_object(
         &self,
         req: S3Request<GetObjectInput>,
     ) -> S3Result<S3Response<GetObjectOutput>> {
-        self.get(req).map_err(S3Error::from)
+        self.checked(self.get(req)).map_err(S3Error::from)
     }
 
     async fn head_object(
         &self,
         req: S3Request<HeadObjectInput>,
     ) -> S3Result<S3Response<HeadObjectOutput>> {
-        self.head(req.input).map_err(S3Error::from)
+        self.checked(self.head(req.input)).map_err(S3Error::from)
     }
 
     async fn get_object_attributes(
         &self,
         req: S3Request<GetObjectAttributesInput>,
     ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
-        answer(self.attributes(req.input))
+        self.answer(self.attributes(req.input))
     }
 
     async fn delete_object(
         &self,
         req: S3Request<DeleteObjectInput>,
     ) -> S3Result<S3Response<DeleteObjectOutput>> {
-        answer(self.delete(req.input))
+        self.answer(self.delete(req.input))
     }
 
     async fn delete_objects(
         &self,
         req: S3Request<DeleteObjectsInput>,
     ) -> S3Result<S3Response<DeleteObjectsOutput>> {
-        answer(self.delete_many(req.input))
+        self.answer(self.delete_many(req.input))
     }
 
     async fn copy_object(
         &self,
         req: S3Request<CopyObjectInput>,
     ) -> S3Result<S3Response<CopyObjectOutput>> {
-        answer(self.copy(req))
+        self.answer(self.copy(req))
     }
 
     async fn list_objects(
         &self,
         req: S3Request<ListObjectsInput>,
     ) -> S3Result<S3Response<ListObjectsOutput>> {
-        answer(self.list_v1(req.input))
+        self.answer(self.list_v1(req.input))
     }
 
     async fn list_objects_v2(
         &self,
         req: S3Request<ListObjectsV2Input>,
     ) -> S3Result<S3Response<ListObjectsV2Output>> {
-        answer(self.list_v2(req.input))
+        self.answer(self.list_v2(req.input))
     }
 
     async fn list_object_versions(
         &self,
         req: S3Request<ListObjectVersionsInput>,
     ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
-        answer(self.list_versions(req.input))
+        self.answer(self.list_versions(req.input))
     }
 
     async fn get_object_tagging(
         &self,
         req: S3Request<GetObjectTaggingInput>,
     ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
-        answer(self.tags(req.input))
+        self.answer(self.tags(req.input))
     }
 
     async fn put_object_tagging(
         &self,
         req: S3Request<PutObjectTaggingInput>,
     ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
-        answer(self.set_tags(req.input))
+        self.answer(self.set_tags(req.input))
     }
 
     async fn delete_object_tagging(
         &self,
         req: S3Request<DeleteObjectTaggingInput>,
     ) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
-        answer(self.remove_tags(req.input))
+        self.answer(self.remove_tags(req.input))
     }
 
     async fn create_multipart_upload(
         &self,
         req: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
-        answer(self.begin_upload(req))
+        self.answer(self.begin_upload(req))
     }
 
     async fn upload_part(
         &self,
         req: S3Request<UploadPartInput>,
     ) -> S3Result<S3Response<UploadPartOutput>> {
-        answer(self.add_part(req).await)
+        self.answer(self.add_part(req).await)
     }
 
     async fn upload_part_copy(
         &self,
         req: S3Request<UploadPartCopyInput>,
     ) -> S3Result<S3Response<UploadPartCopyOutput>> {
-        answer(self.copy_part(req))
+        self.answer(self.copy_part(req))
     }
 
     async fn complete_multipart_upload(
         &self,
         req: S3Request<CompleteMultipartUploadInput>,
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
-        answer(self.complete_upload(req.input))
+        self.answer(self.complete_upload(req.input))
     }
 
     async fn abort_multipart_upload(
         &self,
         req: S3Request<AbortMultipartUploadInput>,
     ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
-        answer(self.abort_upload(req.input))
+        self.answer(self.abort_upload(req.input))
     }
 
     async fn list_parts(
         &self,
         req: S3Request<ListPartsInput>,
     ) -> S3Result<S3Response<ListPartsOutput>> {
-        answer(self.list_parts_of(req.input))
+        self.answer(self.list_parts_of(req.input))
     }
 
     async fn list_multipart_uploads(
         &self,
         req: S3Request<ListMultipartUploadsInput>,
     ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
-        answer(self.list_uploads(req.input))
+        self.answer(self.list_uploads(req.input))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::put::tests::put_small;
+    use esker::Wait;
+    use esker::types::info::OpenMode;
+
+    #[test]
+    fn bucket_is_opened_again_after_its_container_was_replaced() {
+        let pool = Pool::connect("memory:s3-service-replaced", OpenMode::ReadWrite).unwrap();
+        let service = Service::new(pool.clone(), Default::default(), Default::default());
+        service.buckets.create("b").unwrap();
+        put_small(&service.bucket("b").unwrap(), "k");
+        let list = || {
+            let input = ListObjectsV2Input { bucket: "b".to_owned(), ..Default::default() };
+            service.answer(service.list_v2(input)).map(|reply| reply.output.key_count)
+        };
+        assert_eq!(list().unwrap(), Some(1));
+        pool.destroy_container("b", true).wait().unwrap();
+        service.buckets.create("b").unwrap();
+        assert!(list().is_err());
+        assert_eq!(list().unwrap(), Some(0));
     }
 }
