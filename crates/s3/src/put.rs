@@ -53,7 +53,7 @@ impl Put {
         let check = |existing: Option<Existing<'_>>| {
             check(bucket, &self.condition, existing).map_err(|fault| refuse(&refused, fault))
         };
-        for _ in 0..RETRIES_MAX {
+        retry_while_missing(|| {
             let above = create_directories(bucket, &self.place)?;
             let target = Target {
                 dir: &above,
@@ -62,22 +62,10 @@ impl Put {
                 xattrs: &xattrs,
                 check: &check,
             };
-            match hidden.publish(&target) {
-                // The directory was removed with the last object in it.
-                Err(error) if error.kind() == ErrorKind::NotFound && refused.borrow().is_none() => {
-                }
-                Err(error) => {
-                    return Err(refused
-                        .take()
-                        .unwrap_or_else(|| occupied_fault(&self.place, error)));
-                }
-                Ok(()) => return Ok(()),
-            }
-        }
-        Err(Fault::new(
-            S3ErrorCode::SlowDown,
-            "others remove the directory all the time: try again",
-        ))
+            hidden.publish(&target).map_err(|error| {
+                refused.take().unwrap_or_else(|| occupied_fault(&self.place, error))
+            })
+        })
     }
 
     /// The extended attributes of the new file: the record, tags and parts.
@@ -90,8 +78,13 @@ impl Put {
         xattrs
     }
 
-    /// Makes a directory that is an object, or makes an existing directory one. Returns its ETag.
+    /// Makes a directory that is an object, or makes an existing directory one. Returns its ETag. Tries again as
+    /// [`Self::publish`] does.
     pub(crate) fn directory(&self, bucket: &Bucket) -> Outcome<String> {
+        retry_while_missing(|| self.make_directory(bucket))
+    }
+
+    fn make_directory(&self, bucket: &Bucket) -> Outcome<String> {
         let above = create_directories(bucket, &self.place)?;
         let etag = directory_etag();
         let record = Record::new(self.about.clone(), etag.clone(), 0, Default::default());
@@ -110,6 +103,18 @@ impl Put {
         }
         Ok(etag)
     }
+}
+
+/// Runs `work`, again if a directory of the key is missing: another request has removed it, with the last object in it.
+fn retry_while_missing<T>(mut work: impl FnMut() -> Outcome<T>) -> Outcome<T> {
+    for _ in 0..RETRIES_MAX {
+        match work() {
+            Err(fault) if fault.is_missing() => {}
+            done => return done,
+        }
+    }
+    let why = "others remove the directory all the time: try again";
+    Err(Fault::new(S3ErrorCode::SlowDown, why))
 }
 
 /// Stores the fault for the reply in `refused`, and returns the error that aborts the transaction.
@@ -204,11 +209,29 @@ fn find_or_create(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::remove::remove;
 
     /// Puts an empty object, with no metadata of the client.
     pub(crate) fn put_small(bucket: &Bucket, key: &str) {
         let record = Record::new(About::default(), String::new(), 0, Default::default());
         new_put(key).publish(bucket, Hidden::small_file(Vec::new()), &record).unwrap();
+    }
+
+    #[test]
+    fn directory_is_put_while_the_last_object_above_it_is_removed() {
+        let bucket = crate::list::tests::bucket("s3-put-directory", &[]);
+        let (rounds, other) = (300, bucket.clone());
+        let remover = std::thread::spawn(move || {
+            for _ in 0..rounds {
+                put_small(&other, "a/f");
+                remove(&other, "a/f", &Condition::default()).unwrap();
+            }
+        });
+        for _ in 0..rounds {
+            new_put("a/b/").directory(&bucket).unwrap();
+            remove(&bucket, "a/b/", &Condition::default()).unwrap();
+        }
+        remover.join().unwrap();
     }
 
     /// A put without conditions and metadata of the client.
