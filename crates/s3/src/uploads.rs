@@ -13,8 +13,8 @@ use crate::record::{About, RECORD, Record, Stored, Tags};
 use crate::sums::{KNOWN, Sums, byte_of_hex, hex};
 use dfs::limits::LIST_BATCH;
 use dfs::{Existing, Inode, Kind, Node, Open, RenameMode, Time};
-use esker::types::ErrorKind;
 use esker::types::ops::Anchor;
+use esker::types::{ErrorKind, ObjectId};
 use s3s::S3ErrorCode;
 use s3s::crypto::{Checksum as _, Md5};
 use serde::{Deserialize, Serialize};
@@ -51,13 +51,15 @@ pub(crate) struct Part {
     pub(crate) mtime: Time,
     pub(crate) checksum: Stored,
     name: Vec<u8>,
+    /// The object of its file. A later part with the same number has another one.
+    oid: ObjectId,
 }
 
 #[cfg(test)]
 impl Part {
     pub(crate) fn for_test(number: i32, size: u64, checksum: Stored) -> Self {
-        let (etag, mtime, name) = Default::default();
-        Self { number, size, etag, mtime, checksum, name }
+        let (etag, mtime, name, oid) = Default::default();
+        Self { number, size, etag, mtime, checksum, name, oid }
     }
 }
 
@@ -193,6 +195,7 @@ impl Begun {
             mtime: attr.mtime,
             checksum,
             name: name.into(),
+            oid: inode.oid,
         }))
     }
 
@@ -257,11 +260,15 @@ impl Begun {
     }
 
     /// A hidden file with the contents of the parts, one after the other. Adds them to `sums`.
+    ///
+    /// # Errors
+    /// `InvalidPart` if a part was replaced or removed since the client's choice was checked.
     fn joined(&self, bucket: &Bucket, parts: &[Part], sums: &mut Sums) -> Outcome<Hidden> {
         let (hidden, file) = Hidden::file(bucket)?;
         let mut at = 0;
         for part in parts {
-            let node = self.dir.lookup(&part.name).map_err(|_| no_part_fault(part.number))?;
+            let node = self.dir.lookup(&part.name).ok().filter(|node| node.oid() == part.oid);
+            let node = node.ok_or_else(|| no_part_fault(part.number))?;
             let from = node.open(Open::READ)?;
             copy_range(&from, 0..part.size, &file, at, |piece| sums.update(piece))?;
             at += part.size;
@@ -339,4 +346,43 @@ fn no_upload_fault(id: &str) -> Fault {
         S3ErrorCode::NoSuchUpload,
         format!("upload {id:?} does not exist: it was completed or aborted"),
     )
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::list::tests::bucket;
+    use crate::sums::Expected;
+    use bytes::Bytes;
+
+    /// Begins an upload without metadata.
+    pub(crate) fn begin(bucket: &Bucket, key: &str) -> Begun {
+        let (about, tags, requested) = Default::default();
+        let upload = Upload { key: key.to_owned(), about, tags, requested };
+        let id = upload.begin(bucket).unwrap();
+        Begun::find(bucket, key, &id).unwrap()
+    }
+
+    /// Adds a part with this content. Returns its ETag.
+    fn add(begun: &Begun, number: i32, content: &'static [u8]) -> String {
+        let mut sums = Expected::default().sums();
+        sums.update(content);
+        let received = Received { size: content.len() as u64, summed: sums.finish() };
+        let hidden = Hidden::small_file(vec![Bytes::from_static(content)]);
+        begun.add(hidden, number, &received).unwrap()
+    }
+
+    #[test]
+    fn part_that_was_replaced_after_the_choice_is_refused() {
+        let bucket = bucket("s3-uploads-replaced", &[]);
+        let begun = begin(&bucket, "k");
+        let etag = Some(add(&begun, 1, b"chosen"));
+        let chosen = [Chosen { number: 1, etag, checksum: Stored::default() }];
+        let parts = begun.chosen(&chosen).unwrap();
+        let mut sums = Claims::default().sums(None);
+        assert!(begun.joined(&bucket, &parts, &mut sums).is_ok());
+        add(&begun, 1, b"others");
+        let joined = begun.joined(&bucket, &parts, &mut sums);
+        assert!(joined.is_err_and(|fault| fault.is_code("InvalidPart")));
+    }
 }
