@@ -43,6 +43,24 @@ pub(crate) enum Item {
     Entry(DirEntry),
 }
 
+/// Result of adding an item of a listing to a reply.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is in the reply.
+    Added,
+    /// The entry does not exist any more.
+    Skipped,
+    /// The reply is full, and lacks the item.
+    Full,
+}
+
+impl Taken {
+    /// `is_full`: the reply had no room for the item.
+    fn from_full(is_full: bool) -> Self {
+        if is_full { Self::Full } else { Self::Added }
+    }
+}
+
 impl Listings {
     /// The listing of a handle; `EBADF` if it is not open.
     pub(crate) fn get(&self, handle: u64) -> Answer<Arc<Listing>> {
@@ -66,15 +84,15 @@ impl Listings {
 }
 
 impl Listing {
-    /// Passes the entries from `position` on to `take`, each with the position after it, until `take` returns true: the
-    /// reply is full. An error after the first entry is left to the next call.
+    /// Passes the entries from `position` on to `take`, each with the position after it, until the reply is full. An
+    /// error after the first added entry is left to the next call: the kernel takes an empty reply for the end.
     pub(crate) fn from(
         &self,
         position: u64,
-        mut take: impl FnMut(Item, u64) -> Answer<bool>,
+        mut take: impl FnMut(Item, u64) -> Answer<Taken>,
     ) -> Answer<()> {
         for (at, item) in (0..).zip(self.dots()).skip(position.min(DOTS) as usize) {
-            if take(item, at + 1)? {
+            if take(item, at + 1)? == Taken::Full {
                 return Ok(());
             }
         }
@@ -92,7 +110,8 @@ impl Listing {
             };
             let Some(entry) = next else { return Ok(()) };
             match take(Item::Entry(entry), stream.tell() + DOTS) {
-                Ok(false) => taken = true,
+                Ok(Taken::Added) => taken = true,
+                Ok(Taken::Skipped) => {}
                 Err(_) if taken => return Ok(()),
                 full => return full.map(drop),
             }
@@ -116,13 +135,13 @@ impl Served {
         mut add: impl FnMut(&Listed<'_>) -> bool,
     ) -> Answer<()> {
         self.listings.get(handle)?.from(position, |item, next| {
-            Ok(match item {
+            Ok(Taken::from_full(match item {
                 Item::Dots { name, number } => add(&dots(name, number, next)),
                 Item::Entry(entry) => {
                     let (number, kind) = (entry.number(), file_type(entry.kind()));
                     add(&Listed { number, next, kind, name: &entry.name })
                 }
-            })
+            }))
         })
     }
 
@@ -140,13 +159,13 @@ impl Served {
                 // The kernel knows `.` and `..`; it only wants them listed.
                 Item::Dots { name, number } => {
                     let attr = shown(number, &of_number(listing.dir.attr())?);
-                    return Ok(add(&dots(name, number, next), &attr));
+                    return Ok(Taken::from_full(add(&dots(name, number, next), &attr)));
                 }
             };
             let attr = match self.look_up(listing.number, &entry.name) {
                 Ok(attr) => attr,
                 // Removed since it was listed.
-                Err(Refusal(Errno::ENOENT)) => return Ok(false),
+                Err(Refusal(Errno::ENOENT)) => return Ok(Taken::Skipped),
                 Err(refusal) => return Err(refusal),
             };
             let listed = Listed { number: attr.ino.0, next, kind: attr.kind, name: &entry.name };
@@ -155,7 +174,7 @@ impl Served {
                 // The entry did not fit in the reply, so the kernel will not forget this lookup.
                 self.inodes.forget(attr.ino.0, 1);
             }
-            Ok(full)
+            Ok(Taken::from_full(full))
         })
     }
 
