@@ -137,22 +137,19 @@ impl Served {
             (from, to) = (self.as_it_stands(from)?, self.as_it_stands(to)?);
         }
         from.rename(name, &to, new_name, mode)?;
-        self.note_move(&to, new_name)?;
+        self.note_move(&to, new_name);
         if mode == RenameMode::Exchange {
-            self.note_move(&from, name)?;
+            self.note_move(&from, name);
         }
         Ok(())
     }
 
     /// Gives the inode of the entry `name`, which has moved to `dir`, its new node.
-    fn note_move(&self, dir: &Node, name: &[u8]) -> Answer<()> {
-        match dir.lookup(name) {
-            Ok(node) => self.inodes.moved(node),
-            // It has moved again already.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error.into()),
+    fn note_move(&self, dir: &Node, name: &[u8]) {
+        // After an error, the rename is done all the same. The next lookup gives the inode its node.
+        if let Ok(node) = dir.lookup(name) {
+            self.inodes.moved(node);
         }
-        Ok(())
     }
 
     /// The directory with its current ancestors, which may have been renamed since the lookup: a rename has to check
