@@ -1,8 +1,11 @@
 //! Copies of trees, from the host to the host: what is copied, kept, left alone and refused.
 use dfs::limits::FILE_SIZE_MAX;
 use dfs::transfer::{self, Host, Inside, Options, Progress, Summary, Target};
-use dfs::{Create, Dfs, MountOptions, NewDfs, Open, SetAttr};
+use dfs::{Create, Dfs, INODE_AKEY, MountOptions, NewDfs, Open, SetAttr};
 use esker::backend::NewContainer;
+use esker::types::Extent;
+use esker::types::ops::{Cond, Fetch, Sink, Source, Update, Value};
+use esker::{Access, Wait};
 use rustix::fs::{self, CWD, Mode, Timespec, Timestamps, XattrFlags};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
@@ -215,4 +218,33 @@ fn entries_that_fail_are_listed_and_the_rest_is_copied() {
     names.sort();
     assert_eq!(names, ["blocked", "pipe", "swapped"]);
     assert_eq!(std::fs::read(place.to("blocked")).unwrap(), b"in the way");
+}
+
+/// The object API stores any name in a directory.
+#[test]
+fn name_that_leads_out_of_the_target_is_not_copied() {
+    let place = esker_conformance::place::Place::new("names");
+    let label = NewContainer::named(&place.label);
+    Dfs::create_container(&place.pool(), &label, &NewDfs::default()).unwrap();
+    let fs = Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();
+    let root = fs.root();
+    root.create(b"kept", &Create::with_mode(0o644)).unwrap();
+    let (object, mut inode, extents) =
+        (fs.container().object(root.oid()), [0; 88], [Extent::new(0, 88)]);
+    let mut fetch = Fetch::array(INODE_AKEY, 1, &extents, Sink::One(&mut inode));
+    let fetches = std::slice::from_mut(&mut fetch);
+    object.fetch(b"kept", Cond::NONE, fetches, Access::Latest).wait().unwrap();
+    let host = Place::new("names");
+    let outside = host.0.join("outside");
+    for name in [b"../outside", outside.as_os_str().as_bytes(), b".."] {
+        let value = Value::Array { record_size: 1, extents: &extents, data: Source::One(&inode) };
+        let updates = [Update { akey: INODE_AKEY, value, cond: Cond::NONE }];
+        object.update(name, Cond::NONE, &updates, Access::Latest).wait().unwrap();
+    }
+    let (progress, dir): (_, Arc<Path>) = (Progress::default(), host.0.clone().into());
+    let to = (&Host, Target::Name(&dir, &b"to"[..]));
+    transfer::copy((&Inside, &root), to, &Options::default(), &progress).unwrap();
+    let summary = progress.summary();
+    assert_eq!((summary.files, summary.failed), (1, 3), "{summary:?}");
+    assert!(host.to("kept").exists() && !outside.exists());
 }

@@ -4,6 +4,7 @@ use super::progress::add;
 use super::tree::{Child, Meta, Tree};
 use super::worker::{Copier, Job};
 use crate::Kind;
+use crate::entry::check_name;
 use esker::types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
@@ -105,9 +106,14 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
     }
 
     /// Lists the directory `dir`. Queues its files as jobs that copy them to `into`, and adds its subdirectories to
-    /// `waiting`. Records an error of the listing in the progress.
+    /// `waiting`. Records an error of the listing in the progress, and names that no file can have.
     fn list(&self, dir: &S::Node, into: Arc<OpenDir<D>>, waiting: &mut Vec<Waiting<S, D>>) {
         let listed = self.from.entries(dir, &mut |child| {
+            // Other programs can store a name such as `../x` in a container: it would lead out of the target.
+            if let Err(error) = check_name(&child.name) {
+                self.progress.fail(self.from.path(&child.node), error);
+                return !self.progress.is_stopped();
+            }
             let into = Arc::clone(&into);
             match child.kind {
                 Some(Kind::Directory) => {
