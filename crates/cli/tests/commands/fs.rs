@@ -209,7 +209,16 @@ fn cp_copies_within_and_between() {
     let back = site.dir.join("back");
     site.ok(&["fs", "cp", "-r", "tank/other:/new", back.to_str().unwrap()]);
     assert_eq!(std::fs::read(back.join("d/second")).unwrap(), b"from the host");
+    // A root has no name, so its entries are copied.
+    site.ok(&["cont", "create", "tank", "third", "--type", "posix"]);
+    site.ok(&["fs", "cp", "-r", "tank/home:/d", "tank/third:/"]);
+    site.ok(&["cont", "create", "tank", "fourth", "--type", "posix"]);
+    site.ok(&["fs", "cp", "-r", "tank/third:/", "tank/fourth:/"]);
+    assert_eq!(listed(&site, "tank/fourth:/"), ["d", "d/host file", "d/second"]);
+    site.ok(&["fs", "cp", "-r", "tank/third:/", back.to_str().unwrap()]);
+    assert_eq!(std::fs::read(back.join("d/host file")).unwrap(), b"from the host");
     let fails = |arguments: &[&str]| site.fails(arguments).0;
+    assert_eq!(fails(&["fs", "cp", "-r", "tank/home:/", "tank/home:/"]), "invalid");
     assert_eq!(fails(&["fs", "cp", "tank/home:/d", "tank/home:/e"]), "is_directory");
     assert_eq!(fails(&["fs", "cp", "-r", "tank/home:/d", "tank/home:/d/e"]), "invalid");
     assert_eq!(fails(&["fs", "cp", "tank/home:/d/second", "tank/home:/d/second"]), "invalid");

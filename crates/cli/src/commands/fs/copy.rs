@@ -88,17 +88,14 @@ impl Cp {
             Either::Host(path) => {
                 let node = followed(path, self.is_recursive());
                 self.check(Host.meta(&node)?.kind, path)?;
-                match name.or_else(|| last_name(path)) {
-                    Some(name) => run.copy(&Host, &node, &Inside, Target::Name(&dir, &name)),
-                    // A directory such as `.` or `/` gives the copy no name, so its entries are copied.
-                    None => run.copy(&Host, &node, &Inside, Target::Into(&dir)),
-                }
+                let name = name.or_else(|| last_name(path));
+                run.copy(&Host, &node, &Inside, target(&dir, name.as_deref()))
             }
             Either::Inside(path) => {
                 let node = self.source(mounts, path)?;
-                let name = name.unwrap_or_else(|| node.name().to_vec());
-                refuse_itself(&node, &dir, &name).map_err(|error| at(path, &error))?;
-                run.copy(&Inside, &node, &Inside, Target::Name(&dir, &name))
+                let name = name.or_else(|| name_of(&node));
+                refuse_itself(&node, &dir, name.as_deref()).map_err(|error| at(path, &error))?;
+                run.copy(&Inside, &node, &Inside, target(&dir, name.as_deref()))
             }
         }
     }
@@ -121,8 +118,8 @@ impl Cp {
         if name.is_some() && self.is_into() {
             return Err(no_directory(dest.as_os_str().as_bytes()));
         }
-        let name = name.unwrap_or_else(|| node.name().to_vec());
-        run.copy(&Inside, &node, &Host, Target::Name(&dir, &name))
+        let name = name.or_else(|| name_of(&node));
+        run.copy(&Inside, &node, &Host, target(&dir, name.as_deref()))
     }
 
     fn is_recursive(&self) -> bool {
@@ -192,8 +189,19 @@ fn incomplete_file_error(name: &[u8], error: &Error) -> Error {
     Error::new(error.kind(), message)
 }
 
+/// The name for the copy of a node; `None` for the root of a file system.
+fn name_of(node: &Node) -> Option<Vec<u8>> {
+    node.parent().map(|_| node.name().to_vec())
+}
+
+/// The target of a copy with this name in `dir`. A directory such as `.` or `/` gives its copy no name, so its entries
+/// are copied.
+fn target<'a, N>(dir: &'a N, name: Option<&'a [u8]>) -> Target<'a, N> {
+    name.map_or(Target::Into(dir), |name| Target::Name(dir, name))
+}
+
 /// Refuses to copy a file over itself, and a directory into itself.
-fn refuse_itself(node: &Node, dir: &Node, name: &[u8]) -> Result<()> {
+fn refuse_itself(node: &Node, dir: &Node, name: Option<&[u8]>) -> Result<()> {
     let same_fs = node.fs().container().info().id == dir.fs().container().info().id;
     let mut above = Some(dir);
     while let Some(dir) = above {
@@ -202,8 +210,8 @@ fn refuse_itself(node: &Node, dir: &Node, name: &[u8]) -> Result<()> {
         }
         above = dir.parent();
     }
-    match dir.lookup(name) {
-        Ok(there) if same_fs && there.oid() == node.oid() => {
+    match name.map(|name| dir.lookup(name)) {
+        Some(Ok(there)) if same_fs && there.oid() == node.oid() => {
             Err(Error::new(ErrorKind::Invalid, "SOURCE and DEST are the same file"))
         }
         _ => Ok(()),
