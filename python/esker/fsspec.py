@@ -17,7 +17,7 @@ from fsspec.utils import stringify_path
 from . import FileSystem, Pool
 from ._deferred import DeferredFile, EskerTransaction
 from ._zarr_index import is_hierarchy
-from .errors import Exists, NotFound, NotSupported
+from .errors import Exists, Loop, NotDirectory, NotFound, NotSupported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -194,10 +194,26 @@ class EskerFileSystem(AbstractFileSystem):
             else:
                 files.remove_tree(inner)
 
-    def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
-        """Copy a file; for a directory, make a directory."""
+    @staticmethod
+    def _is_same(here: Mapping[str, Any], old: str, files: FileSystem | ZarrFiles, new: str) -> bool:
+        """Whether `new` leads to the file at `old` with the attributes `here`, in the same container."""
+        if old.strip("/") == new.strip("/"):
+            return True
+        try:
+            # The values of a zarr store have no numbers.
+            return "ino" in here and files.stat(new)["ino"] == here["ino"]
+        except (NotFound, NotDirectory, Loop):
+            return False
+
+    def cp_file(self, path1: str, path2: str, *, kept: list[str] | None = None, **kwargs: Any) -> None:
+        """Copy a file; for a directory, make a directory. If both are the same, add it to `kept`."""
         (source, old), (target, new) = self._locate(path1), self._locate(path2)
-        if source.stat(old)["type"] == "directory":
+        here = source.stat(old)
+        if source is target and self._is_same(here, old, target, new):
+            if kept is not None:
+                kept.append(path2)
+            return
+        if here["type"] == "directory":
             target.mkdir(new, parents=True)
             return
         piece = memoryview(bytearray(COPY_BYTES))
@@ -213,7 +229,13 @@ class EskerFileSystem(AbstractFileSystem):
         """Move a file or directory: atomically within a container, otherwise by copying."""
         (source, old), (target, new) = self._locate(path1), self._locate(path2)
         if source is not target or self.isdir(path2) or any(mark in old for mark in "*?["):
-            super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+            kept: list[str] = []
+            self.copy(
+                path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise", kept=kept, **kwargs
+            )
+            # Files that are there already have not moved, and must not be removed.
+            if not kept:
+                self.rm(path1, recursive=recursive)
             return
         self._make_parents(path2)
         source.rename(old, new)

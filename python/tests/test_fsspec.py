@@ -134,6 +134,37 @@ def test_modifying(root):
         strict.pipe(f"{path}/e/1", b"1")
 
 
+def test_a_file_copied_or_moved_onto_itself_stays(root, posix):
+    fs, path = fsspec.core.url_to_fs(root)
+    fs.pipe(f"{path}/d/a", b"1")
+    esker.FileSystem(posix).symlink("a", "/d/link")
+    for same in (f"{path}/d/a", f"{path}//d/a", f"{path}/d/link"):
+        fs.cp_file(f"{path}/d/a", same)
+        assert fs.cat(f"{path}/d/a") == b"1"
+    fs.mv(f"{path}/d/a", f"{path}/d/a")
+    fs.mv(f"{path}/d/a", f"{path}/d/")
+    fs.mv(f"{path}/d/*", f"{path}/d")
+    fs.mv(f"{path}/d", f"{path}/", recursive=True)
+    assert fs.cat(f"{path}/d/a") == b"1"
+    with pytest.raises(FileNotFoundError):
+        fs.cp_file(f"{path}/none", f"{path}/none")
+
+
+def test_a_value_of_a_zarr_store_moved_into_its_own_directory_stays(root):
+    zarr = pytest.importorskip("zarr")
+    zarr_store = pytest.importorskip("esker.zarr")
+    pool, container = root.removeprefix("esker://").rsplit("/", 1)
+    with esker.Pool(pool) as opened:
+        values = opened.create_container(f"{container}-zarr")
+        zarr.create_group(zarr_store.Store(values))
+        fs = fsspec.filesystem("esker")
+        path = f"{pool}/{container}-zarr/zarr.json"
+        before = fs.cat(path)
+        fs.cp_file(path, path)
+        fs.mv(path, f"{pool}/{container}-zarr/")
+        assert before and fs.cat(path) == before
+
+
 def test_creating_a_container(root):
     fs, path = fsspec.core.url_to_fs(f"{root}-more")
     fs.mkdir(path)
