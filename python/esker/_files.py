@@ -65,6 +65,8 @@ class RawFile(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Set the position, relative to the beginning, the current position, or the end."""
         self._check()
+        if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
+            raise ValueError(f"{self.name}: whence {whence}: it must be 0, 1 or 2")
         begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at}
         at = (begin[whence] if whence in begin else self._file.size()) + offset
         if at < 0:

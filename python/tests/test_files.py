@@ -80,6 +80,9 @@ def test_modes(files):
         files.open("a", "q")
     with files.open("a", "rb") as file, pytest.raises(io.UnsupportedOperation):
         file.write(b"x")
+    for buffering in (0, -1):
+        with files.open("a", "rb", buffering) as file, pytest.raises(ValueError, match="whence"):
+            file.seek(0, 9)
     with files.open_file("a", "r") as file, pytest.raises(ValueError, match="writing"):
         file.write(0, b"x")
     file.close()
