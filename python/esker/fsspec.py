@@ -17,7 +17,7 @@ from fsspec.utils import stringify_path
 from . import FileSystem, Pool
 from ._deferred import DeferredFile, EskerTransaction
 from ._zarr_index import is_hierarchy
-from .errors import Exists, Loop, NotDirectory, NotFound, NotSupported
+from .errors import Exists, Loop, NotDirectory, NotFound, NotSupported, ReadOnly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,10 +64,14 @@ class EskerFileSystem(AbstractFileSystem):
         pool, container, inner = (*parts, "", "")[:3]
         return pool, container, inner
 
+    @property
+    def _mode(self) -> _Mode:
+        """The mode in which pools are opened."""
+        return "r" if self.read_only or self.snapshot is not None else "rw"
+
     def _mount(self, pool: str, container: str) -> FileSystem | ZarrFiles:
-        mode: _Mode = "r" if self.read_only or self.snapshot is not None else "rw"
         if (pool, container) not in self._mounted:
-            self._mounted[pool, container] = self._files(Pool(pool, mode), container)
+            self._mounted[pool, container] = self._files(Pool(pool, self._mode), container)
         return self._mounted[pool, container]
 
     def _files(self, pool: Pool, container: str) -> FileSystem | ZarrFiles:
@@ -152,6 +156,8 @@ class EskerFileSystem(AbstractFileSystem):
         """Make a directory; `esker://POOL/CONTAINER` creates the container."""
         pool, container, inner = self._parts(path)
         if not inner:
+            if self._mode == "r":
+                raise ReadOnly(30, f"{path} cannot be created: this file system is read-only")
             Pool(pool).create_container(container, posix=True).close()
             return
         files, inner = self._locate(path)

@@ -186,6 +186,10 @@ def test_read_only_and_snapshots(root, posix):
     assert reader.cat(f"{path}/a") == b"new"
     with pytest.raises(OSError):
         reader.pipe(f"{path}/a", b"x")
+    for options in ({"read_only": True}, {"snapshot": "before"}):
+        with pytest.raises(esker.errors.ReadOnly):
+            fsspec.filesystem("esker", **options).mkdir(f"{path}-new")
+    assert not fs.exists(f"{path}-new")
 
 
 def test_pickling(root):
