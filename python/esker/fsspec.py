@@ -148,7 +148,7 @@ class EskerFileSystem(AbstractFileSystem):
         if stat["type"] == "link":
             try:
                 stat = {**files.stat(posixpath.join(inner, name)), "islink": True}
-            except NotFound:  # a dangling link has its own attributes
+            except (NotFound, NotDirectory, Loop):  # a link without a target has its own attributes
                 stat = {**stat, "islink": True}
         return self._shown(f"{path}/{name}", stat)
 

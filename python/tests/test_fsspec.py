@@ -95,6 +95,15 @@ def test_listing(root):
             fs.ls(missing)
 
 
+def test_links_without_a_target_are_listed(root, posix):
+    fs, path = fsspec.core.url_to_fs(root)
+    fs.pipe(f"{path}/file", b"1")
+    for target, name in (("none", "dangling"), ("loop", "loop"), ("file/x", "through")):
+        esker.FileSystem(posix).symlink(target, f"/{name}")
+    found = {entry["name"].removeprefix(f"{path}/"): entry["type"] for entry in fs.ls(path)}
+    assert found == {"file": "file", "dangling": "link", "loop": "link", "through": "link"}
+
+
 def test_reading_in_blocks(root):
     fs, path = fsspec.core.url_to_fs(root)
     fs.pipe(f"{path}/a", b"one\ntwo\nthree\n")
