@@ -1,11 +1,13 @@
 //! The conformance suite on Ceph pools, on the cluster that an environment variable names.
 #![cfg(feature = "rados")]
 use esker::types::info::{ContainerRef, OpenMode};
+use esker::types::limits::RADOS_PIECE_INLINE_MAX;
 use esker::types::ops::{Anchor, Cond, ListLimit, Sink, Source, Update, Value, Write, WriteOp};
-use esker::types::{Extent, ObjectClass, ObjectType};
+use esker::types::{Extent, FLAT_AKEY, ObjectClass, ObjectType, Uuid};
 use esker::{Access, ArrayAttributes, Pool, Rados, RadosUrl, Wait};
 use esker_backend::NewContainer;
 use esker_conformance::{model, suite};
+use esker_rados::librados;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -45,6 +47,16 @@ impl Cluster {
         self.made.lock().expect("the pools").push(Arc::clone(&pool));
         pool
     }
+}
+
+/// The names of the RADOS objects of a container.
+fn rados_objects(pool: &Pool, container: Uuid) -> Vec<String> {
+    let url = pool.info().wait().expect("the pool").url;
+    let url = RadosUrl::parse(&url).expect("a URL").expect("a rados URL");
+    let cluster = librados::Cluster::connect(&url.settings).expect("connecting");
+    let namespace = format!("{}.{container}", url.namespace);
+    let io = cluster.io_context(&url.pool, &namespace).expect("an I/O context");
+    io.objects().expect("listing").collect::<Result<_, _>>().expect("names")
 }
 
 impl Drop for Cluster {
@@ -148,4 +160,35 @@ fn chunk_created_together_with_a_punch_of_the_first_is_readable() {
     let (mut found, whole) = ([1; 65], [Extent::new(0, 65)]);
     array.read_or_zero(&whole, Sink::One(&mut found), Access::Latest).wait().expect("reading");
     assert!(found[..60] == [0; 60] && found[60..] == *b"bytes");
+}
+
+/// The record of a transaction has no data, so another client that completes it could not write the bytes of an Array.
+/// A Key-Value without keys still has a RADOS object. To remove it together with a change of an Array is a transaction.
+#[test]
+fn bytes_of_a_transaction_are_stored_before_its_commit_decision() {
+    let Some(cluster) = cluster() else { return };
+    let pool = Pool::from_backend(cluster.pool(), OpenMode::ReadWrite);
+    let new = NewContainer::named("test");
+    let uuid = pool.create_container(&new).wait().expect("a container").uuid;
+    let container = pool.open_container("test", OpenMode::ReadWrite).wait().expect("opening");
+    let id = |lo, otype| container.generate_oid(0, lo, otype, None, 0).expect("an id");
+    let (kv, array) = (id(1, ObjectType::KvHashed), id(2, ObjectType::ArrayByte));
+    let put = |oid, dkey, updates| {
+        let op = WriteOp::Update { dkey, cond: Cond::NONE, updates };
+        Write { oid, op }
+    };
+    let value = Value::Single(Source::One(b"v"));
+    let single = [Update { akey: FLAT_AKEY, cond: Cond::NONE, value }];
+    container.write(&[put(kv, b"k", &single)], Access::Latest).wait().expect("a key");
+    let punch = Write { oid: kv, op: WriteOp::PunchDkey { dkey: b"k", cond: Cond::NONE } };
+    container.write(&[punch], Access::Latest).wait().expect("removing the key");
+    let (bytes, extents) =
+        (vec![7; RADOS_PIECE_INLINE_MAX + 1], [Extent::new(0, RADOS_PIECE_INLINE_MAX as u64 + 1)]);
+    let value = Value::Array { record_size: 1, extents: &extents, data: Source::One(&bytes) };
+    let records = [Update { akey: FLAT_AKEY, cond: Cond::NONE, value }];
+    let punch = Write { oid: kv, op: WriteOp::PunchObject { cond: Cond::NONE } };
+    let chunk = 1u64.to_ne_bytes();
+    container.write(&[punch, put(array, &chunk, &records)], Access::Latest).wait().expect("both");
+    let blobs = rados_objects(&pool, uuid).into_iter().filter(|name| name.starts_with("b."));
+    assert_eq!(blobs.count(), 1);
 }

@@ -282,9 +282,9 @@ impl<'a> Work<'a> {
     async fn carry_out(mut self, epoch: Epoch) -> Result<Outcome> {
         let changed = std::mem::take(&mut self.changed);
         self.record_new_chunks(&changed).await?;
-        let objects: BTreeSet<_> = changed.keys().map(|path| self.object_of(path)).collect();
-        let proofs = self.patches.values().filter(|patch| patch.proof);
-        let alone = objects.len() == 1 && proofs.into_iter().all(|p| objects.contains(&p.object));
+        // Removals first: a patch that removes another object makes this a transaction.
+        self.remove_emptied(&changed);
+        let alone = self.is_alone(&changed);
         let mut blobs = BlobChanges::new(&self.writing.space);
         for (path, new) in changed {
             if !self.change(&mut blobs, path, new, epoch, alone).await? {
@@ -292,12 +292,19 @@ impl<'a> Work<'a> {
                 return Ok(Outcome::Conflict);
             }
         }
-        self.remove_emptied();
         let patches: Vec<_> = self.patches.into_values().filter(Patch::is_needed).collect();
         match self.writing.space.commit(patches).await? {
             Outcome::Done => blobs.remove_old().await.map(|()| Outcome::Done),
             Outcome::Conflict => blobs.remove_new().await.map(|()| Outcome::Conflict),
         }
+    }
+
+    /// True if all changes and conditions concern one RADOS object. Only then can bytes be written to its data: the
+    /// record of a transaction has no data, so another client that completes the transaction could not write it.
+    fn is_alone(&self, changed: &BTreeMap<AkeyPath, Option<Stored<Piece>>>) -> bool {
+        let objects: BTreeSet<_> = changed.keys().map(|path| self.object_of(path)).collect();
+        let mut needed = self.patches.values().filter(|patch| patch.is_needed());
+        objects.len() == 1 && needed.all(|patch| objects.contains(&patch.object))
     }
 
     /// Adds the change of one akey; `new` is `None` if it is removed. If it is the only object that changes (`alone`),
@@ -367,11 +374,10 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Removes objects that were read in order to punch them, unless something was written to them.
-    fn remove_emptied(&mut self) {
-        let written = self.patches.values().filter(|patch| !patch.sets.is_empty());
-        let written: BTreeSet<_> =
-            written.filter_map(|patch| names::object_of(&patch.object)).collect();
+    /// Removes objects that were read in order to punch them, unless something is written to them.
+    fn remove_emptied(&mut self, changed: &BTreeMap<AkeyPath, Option<Stored<Piece>>>) {
+        let written = changed.iter().filter(|(_, new)| new.is_some());
+        let written: BTreeSet<_> = written.map(|(path, _)| path.oid).collect();
         for (object, patch) in &mut self.patches {
             let whole = self.loaded.tables.get(object).is_some_and(|table| table.whole);
             let renewed = names::object_of(object).is_some_and(|oid| written.contains(&oid));
