@@ -2,8 +2,8 @@
 //! numbers, leftover files.
 use esker::types::info::{Durability, OpenMode};
 use esker::types::limits::KEY_MAX;
-use esker::types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
-use esker::types::{ErrorKind, Extent, ObjectClass, ObjectId, ObjectType};
+use esker::types::ops::{AkeyRef, Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
+use esker::types::{ErrorKind, Extent, FLAT_AKEY, ObjectClass, ObjectId, ObjectType};
 use esker::{Access, ArrayAttributes, Container, Kv, Pool, PosixPool, Wait};
 use esker_backend::NewContainer;
 use std::collections::BTreeSet;
@@ -417,6 +417,35 @@ fn a_container_destroyed_elsewhere_is_reported() {
     ];
     for outcome in gone {
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NoHandle);
+    }
+}
+
+/// A missing directory is read like an empty one, so a copy of the container would end as if it were complete.
+#[test]
+fn listings_and_sizes_of_a_container_destroyed_elsewhere_are_errors() {
+    let site = Site::new();
+    let (container, other) = (site.container(), site.pool(""));
+    kv(&container).put(b"k", b"v", Cond::NONE, Access::Latest).wait().unwrap();
+    let shape = ArrayAttributes { cell_size: 1, chunk_size: 100 };
+    let array = oid(&container, 2, ObjectType::ArrayByte);
+    let array = container.open_array_with_attributes(array, shape).unwrap();
+    array.set_size(5, Access::Latest).wait().unwrap();
+    other.destroy_container("c", false).wait().unwrap();
+    let (object, limit) = (array.object(), ListLimit::entries(10));
+    let at = Access::Latest;
+    let chunk = 1u64.to_ne_bytes();
+    let key = AkeyRef { dkey: &chunk, akey: FLAT_AKEY };
+    let gone = [
+        array.size(at).wait().map(drop),
+        kv(&container).list(&mut Anchor::Start, limit, at).wait().map(drop),
+        object.list_dkeys(&mut Anchor::Start, limit, at).wait().map(drop),
+        object.list_extents(key, &mut Anchor::Start, 10, at).wait().map(drop),
+        object.epoch(at).wait().map(drop),
+        container.list_objects(&mut Anchor::Start, 10, at).wait().map(drop),
+        container.next_oid().wait().map(drop),
+    ];
+    for (number, outcome) in gone.into_iter().enumerate() {
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NoHandle, "read {number}");
     }
 }
 

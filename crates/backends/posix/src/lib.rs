@@ -55,8 +55,7 @@ use proof::Watched;
 use std::sync::Arc;
 
 impl Opened {
-    /// Fetches akeys of one dkey, after checking the request. If nothing is found, the container may have been
-    /// destroyed, which is checked then.
+    /// Fetches akeys of one dkey, after checking the request.
     fn fetch_dkey(
         &self,
         oid: ObjectId,
@@ -68,10 +67,16 @@ impl Opened {
         let watched = at.tokens.map(|_| Watched::fetched(dkey, akeys));
         let extent = ReadExtent::of_dkey(oid, Some(dkey));
         self.read(oid, at, extent, watched, |form| form.fetch(dkey, *cond, akeys))?;
-        match akeys.iter().any(|fetch| fetch.reply.size > 0) {
-            true => Ok(()),
-            false => self.container.check_there(),
+        self.check_found((), |()| akeys.iter().any(|fetch| fetch.reply.size > 0))
+    }
+
+    /// Returns the reply of a read. If `is_found` is false for it, the container may have been destroyed, which is
+    /// checked then: its directory is missing, and a missing directory is read like an empty one.
+    fn check_found<T>(&self, reply: T, is_found: impl FnOnce(&T) -> bool) -> Result<T> {
+        if !is_found(&reply) {
+            self.container.check_there()?;
         }
+        Ok(reply)
     }
 }
 
@@ -187,7 +192,9 @@ impl OpenContainer for Opened {
     }
 
     fn next_oid(&self) -> Reply<'_, u64> {
-        Reply::Ready(self.container.check_alive().and_then(|()| oids::next(&self.container)))
+        let container = &self.container;
+        let there = container.check_alive().and_then(|()| container.check_there());
+        Reply::Ready(there.and_then(|()| oids::next(container)))
     }
 
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
@@ -225,10 +232,11 @@ impl OpenContainer for Opened {
             if let KeyScope::Akeys(dkey) = scope {
                 check_keys(oid, dkey, None)?;
             }
-            self.read(oid, at, extent, Some(watched), |form| {
+            let page = self.read(oid, at, extent, Some(watched), |form| {
                 anchor.clone_from(&begin);
                 form.list_keys(scope, anchor, limit)
-            })
+            })?;
+            self.check_found(page, |_| !anchor.is_end())
         }))
     }
 
@@ -245,10 +253,11 @@ impl OpenContainer for Opened {
         Reply::Ready(check_view(at).and_then(|()| {
             check_keys(oid, key.dkey, Some(key.akey))?;
             let extent = ReadExtent::of_dkey(oid, Some(key.dkey));
-            self.read(oid, at, extent, Some(Watched::dkey(key.dkey)), |form| {
+            let page = self.read(oid, at, extent, Some(Watched::dkey(key.dkey)), |form| {
                 anchor.clone_from(&begin);
                 form.list_extents(key, anchor, entries)
-            })
+            })?;
+            self.check_found(page, |_| !anchor.is_end())
         }))
     }
 
@@ -258,7 +267,10 @@ impl OpenContainer for Opened {
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<ObjectId>> {
-        Reply::Ready(check_view(at).and_then(|()| self.objects(anchor, entries)))
+        Reply::Ready(check_view(at).and_then(|()| {
+            let page = self.objects(anchor, entries)?;
+            self.check_found(page, |_| !anchor.is_end())
+        }))
     }
 
     fn query_key<'a>(
@@ -271,7 +283,8 @@ impl OpenContainer for Opened {
             query.dkey.map_or(Ok(()), |dkey| check_keys(oid, dkey, query.akey))?;
             let watched = Watched::dkey_or_object(query.dkey);
             let extent = ReadExtent::of_dkey(oid, query.dkey);
-            self.read(oid, at, extent, Some(watched), |form| form.query(query))
+            let found = self.read(oid, at, extent, Some(watched), |form| form.query(query))?;
+            self.check_found(found, Option::is_some)
         }))
     }
 
@@ -284,7 +297,8 @@ impl OpenContainer for Opened {
         Reply::Ready(check_view(at).and_then(|()| {
             dkey.map_or(Ok(()), |dkey| check_keys(oid, dkey, None))?;
             let (extent, watched) = (ReadExtent::of_dkey(oid, dkey), Watched::dkey_or_object(dkey));
-            self.read(oid, at, extent, Some(watched), |form| form.epoch(dkey))
+            let epoch = self.read(oid, at, extent, Some(watched), |form| form.epoch(dkey))?;
+            self.check_found(epoch, |epoch| *epoch != Epoch::default())
         }))
     }
 
