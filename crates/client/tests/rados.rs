@@ -3,11 +3,11 @@
 use esker::types::info::{ContainerRef, OpenMode};
 use esker::types::limits::RADOS_PIECE_INLINE_MAX;
 use esker::types::ops::{Anchor, Cond, ListLimit, Sink, Source, Update, Value, Write, WriteOp};
-use esker::types::{Extent, FLAT_AKEY, ObjectClass, ObjectType, Uuid};
+use esker::types::{ErrorKind, Extent, FLAT_AKEY, ObjectClass, ObjectType, Uuid};
 use esker::{Access, ArrayAttributes, Pool, Rados, RadosUrl, Wait};
 use esker_backend::NewContainer;
 use esker_conformance::{model, suite};
-use esker_rados::librados;
+use esker_rados::librados::{self, IoContext, Plain};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -49,14 +49,20 @@ impl Cluster {
     }
 }
 
-/// The names of the RADOS objects of a container.
-fn rados_objects(pool: &Pool, container: Uuid) -> Vec<String> {
+/// The access to the RADOS objects of a pool, or of one of its containers.
+fn rados(pool: &Pool, container: Option<Uuid>) -> IoContext {
     let url = pool.info().wait().expect("the pool").url;
     let url = RadosUrl::parse(&url).expect("a URL").expect("a rados URL");
     let cluster = librados::Cluster::connect(&url.settings).expect("connecting");
-    let namespace = format!("{}.{container}", url.namespace);
-    let io = cluster.io_context(&url.pool, &namespace).expect("an I/O context");
-    io.objects().expect("listing").collect::<Result<_, _>>().expect("names")
+    let own = container.map(|uuid| format!(".{uuid}")).unwrap_or_default();
+    let namespace = format!("{}{own}", url.namespace);
+    cluster.io_context(&url.pool, &namespace).expect("an I/O context")
+}
+
+/// The names of the RADOS objects of a container.
+fn rados_objects(pool: &Pool, container: Uuid) -> Vec<String> {
+    let objects = rados(pool, Some(container)).objects().expect("listing");
+    objects.collect::<Result<_, _>>().expect("names")
 }
 
 impl Drop for Cluster {
@@ -191,4 +197,20 @@ fn bytes_of_a_transaction_are_stored_before_its_commit_decision() {
     container.write(&[punch, put(array, &chunk, &records)], Access::Latest).wait().expect("both");
     let blobs = rados_objects(&pool, uuid).into_iter().filter(|name| name.starts_with("b."));
     assert_eq!(blobs.count(), 1);
+}
+
+/// The error of the lookup tells what is wrong: only a missing entry means that the container was destroyed.
+#[test]
+fn a_rename_reports_why_the_entry_of_its_container_cannot_be_read() {
+    let Some(cluster) = cluster() else { return };
+    let pool = Pool::from_backend(cluster.pool(), OpenMode::ReadWrite);
+    let uuid = pool.create_container(&NewContainer::named("test")).wait().expect("creating").uuid;
+    let container = pool.open_container("test", OpenMode::ReadWrite).wait().expect("opening");
+    let (registry, key) = (Plain::from_context(&rados(&pool, None)), format!("u{uuid}"));
+    let entry = registry.get("pool", key.as_bytes()).expect("reading").expect("an entry");
+    registry.set("pool", key.as_bytes(), b"damaged").expect("damaging the entry");
+    let refused = container.rename(Some("new")).wait().expect_err("an error");
+    assert_eq!(refused.kind(), ErrorKind::Incompatible);
+    registry.set("pool", key.as_bytes(), &entry).expect("repairing the entry");
+    container.rename(Some("new")).wait().expect("renaming");
 }

@@ -160,7 +160,7 @@ impl Registry {
     /// Changes the label of a container; `None` removes it. Conflicts with other clients are retried.
     pub(super) async fn rename(&self, uuid: Uuid, label: Option<&str>) -> Result<()> {
         for _ in 0..RADOS_TRIES_MAX {
-            let listed = self.find(ContainerRef::Uuid(uuid)).await.map_err(|_| gone())?;
+            let listed = self.find(ContainerRef::Uuid(uuid)).await.map_err(destroyed)?;
             let old = &listed.info.label;
             let new = label.unwrap_or_default();
             if old == new {
@@ -330,6 +330,15 @@ fn decode(record: &[u8]) -> Option<Listed> {
 fn pool_uuid(record: &[u8]) -> Option<Uuid> {
     let mut parts = Parts::open(POOL_MAGIC, record)?;
     Some(Uuid(parts.take(16)?.try_into().ok()?))
+}
+
+/// The error of an operation on a container whose entry could not be read. A missing one was destroyed.
+#[cold]
+fn destroyed(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => gone(),
+        _ => error,
+    }
 }
 
 #[cold]
