@@ -214,3 +214,20 @@ fn a_rename_reports_why_the_entry_of_its_container_cannot_be_read() {
     registry.set("pool", key.as_bytes(), &entry).expect("repairing the entry");
     container.rename(Some("new")).wait().expect("renaming");
 }
+
+/// A container is listed only with its metadata. An OSD refuses requests of more than 90 MiB (`osd_max_write_size`).
+#[test]
+fn a_failed_creation_leaves_no_container() {
+    let Some(cluster) = cluster() else { return };
+    let (pool, large) = (cluster.pool(), vec![7; 91 << 20]);
+    let metadata = [("large", large.as_slice())];
+    let uuid = Uuid::parse("0e2f0f6e-8c0e-4b8e-9d0a-2a8f3c1d5b77").expect("a UUID");
+    for uuid in [None, Some(uuid)] {
+        let new = NewContainer::named("test").with_uuid(uuid);
+        let failed = pool.create_container(&new.clone().with_metadata(&metadata)).wait();
+        failed.map(drop).expect_err("the metadata is too large");
+        assert_eq!(pool.list_containers().wait().expect("listing"), []);
+        pool.create_container(&new).wait().expect("creating it without metadata");
+        pool.destroy_container(ContainerRef::Label("test"), false).wait().expect("destroying");
+    }
+}

@@ -87,31 +87,42 @@ impl Registry {
         Namespace::new(&self.session, format!("{}.{uuid}", self.session.url.namespace))
     }
 
-    /// Creates a container: its registry entry, then the contents of its namespace.
+    /// Creates a container. Nobody else has a random UUID, so its namespace is complete before the container is listed.
+    /// With a given UUID, the registry decides first which of several processes creates the container.
     pub(super) async fn create(&self, new: &NewContainer<'_>) -> Result<Listed> {
-        let uuid = match new.uuid {
-            Some(uuid) => uuid,
-            None => esker_os::random_uuid()?,
-        };
-        let info = ContainerInfo {
-            id: ContainerId(0),
-            uuid,
-            label: new.label.unwrap_or_default().to_owned(),
-            checksum: new.checksum,
-            created: Epoch::now(),
-            handles: 0,
-        };
-        let listed = Listed { info, first_oid: new.first_oid };
-        let (key, label) = (uuid_key(uuid), new.label.map(label_key));
-        let mut patch = Patch::for_object(POOL);
+        let listed = listed(new)?;
+        match new.uuid {
+            None => {
+                self.begin(new, &listed).await?;
+                if self.register(&listed).await? == Outcome::Conflict {
+                    self.container_space(&listed)?.remove(CONTAINER).await?;
+                    return Err(exists_error(new));
+                }
+            }
+            Some(_) => {
+                if self.register(&listed).await? == Outcome::Conflict {
+                    return Err(exists_error(new));
+                }
+                if let Err(error) = self.begin(new, &listed).await {
+                    // The caller gets the first error.
+                    let _ = self.unregister(&listed).await;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(listed)
+    }
+
+    /// Adds a container to the registry, with its label. A conflict if it or the label exists.
+    async fn register(&self, listed: &Listed) -> Result<Outcome> {
+        let info = &listed.info;
+        let label = (!info.label.is_empty()).then(|| label_key(&info.label));
+        let (key, mut patch) = (uuid_key(info.uuid), Patch::for_object(POOL));
         patch.guards.push(Guard::new(&key, Compare::Equal, b""));
         patch.guards.extend(label.iter().map(|label| Guard::new(label, Compare::Equal, b"")));
-        patch.sets.push((key, encode(&listed)));
-        patch.sets.extend(label.map(|label| (label, uuid.0.to_vec())));
-        match self.space()?.apply(&patch).await? {
-            Outcome::Conflict => Err(exists_error(new)),
-            Outcome::Done => self.begin(new, &listed).await.map(|()| listed),
-        }
+        patch.sets.push((key, encode(listed)));
+        patch.sets.extend(label.map(|label| (label, info.uuid.0.to_vec())));
+        self.space()?.apply(&patch).await
     }
 
     /// Writes the superblock and initial metadata of a container.
@@ -120,12 +131,14 @@ impl Registry {
         patch.sets.push((SUPERBLOCK.to_vec(), encode(listed)));
         let metadata = new.metadata.iter().map(|(name, value)| (metadata_key(name), filled(value)));
         patch.sets.extend(metadata);
-        let space = Space {
-            io: self.namespace_of(listed.info.uuid).io_context()?,
-            checksum: listed.info.checksum,
-        };
         // Nothing guards the patch, so it has no conflict.
-        space.apply(&patch).await.map(drop)
+        self.container_space(listed)?.apply(&patch).await.map(drop)
+    }
+
+    /// The access to the RADOS objects of a container.
+    fn container_space(&self, listed: &Listed) -> Result<Space> {
+        let io = self.namespace_of(listed.info.uuid).io_context()?;
+        Ok(Space { io, checksum: listed.info.checksum })
     }
 
     /// Finds a container by its UUID or label, for which the registry has an entry each.
@@ -190,22 +203,26 @@ impl Registry {
         Err(contended_error(POOL))
     }
 
-    /// Removes a container from the registry, so that it cannot be opened any more, then removes its objects.
-    pub(super) async fn destroy(&self, listed: &Listed) -> Result<()> {
-        let uuid = listed.info.uuid;
+    /// Removes a container from the registry, so that it cannot be opened any more.
+    pub(super) async fn unregister(&self, listed: &Listed) -> Result<()> {
         let mut patch = Patch::for_object(POOL);
-        let key = uuid_key(uuid);
+        let key = uuid_key(listed.info.uuid);
         patch.guards.push(Guard::new(&key, Compare::Equal, &encode(listed)));
         patch.unsets.push(key);
         if !listed.info.label.is_empty() {
             patch.unsets.push(label_key(&listed.info.label));
         }
-        if self.space()?.apply(&patch).await? == Outcome::Conflict {
-            return Err(gone());
+        match self.space()?.apply(&patch).await? {
+            Outcome::Done => Ok(()),
+            Outcome::Conflict => Err(gone()),
         }
-        let io = self.namespace_of(uuid).io_context()?;
-        let names: Vec<String> = io.objects()?.collect::<Result<_>>()?;
-        let space = Space { io, checksum: listed.info.checksum };
+    }
+
+    /// Removes a container from the registry, then its objects.
+    pub(super) async fn destroy(&self, listed: &Listed) -> Result<()> {
+        self.unregister(listed).await?;
+        let space = self.container_space(listed)?;
+        let names: Vec<String> = space.io.objects()?.collect::<Result<_>>()?;
         for batch in names.chunks(REMOVED_TOGETHER) {
             let removed = batch.iter().map(|name| task(space.remove(name))).collect();
             join_all(removed).await.into_iter().collect::<Result<()>>()?;
@@ -277,6 +294,19 @@ impl Space {
         patch.sets.push((key.to_vec(), new.to_vec()));
         Ok(self.apply(&patch).await? == Outcome::Done)
     }
+}
+
+/// The registry entry of a new container.
+fn listed(new: &NewContainer<'_>) -> Result<Listed> {
+    let info = ContainerInfo {
+        id: ContainerId(0),
+        uuid: new.uuid_or_random()?,
+        label: new.label.unwrap_or_default().to_owned(),
+        checksum: new.checksum,
+        created: Epoch::now(),
+        handles: 0,
+    };
+    Ok(Listed { info, first_oid: new.first_oid })
 }
 
 fn uuid_key(uuid: Uuid) -> Vec<u8> {
