@@ -10,6 +10,7 @@ use esker_conformance::{model, suite};
 use esker_rados::librados::{self, IoContext, Plain};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// The URL of a Ceph pool for tests, such as `rados:esker?conf=/path/ceph.conf`; tests are skipped if it is not set.
 const VARIABLE: &str = "ESKER_TEST_RADOS";
@@ -230,4 +231,38 @@ fn a_failed_creation_leaves_no_container() {
         pool.create_container(&new).wait().expect("creating it without metadata");
         pool.destroy_container(ContainerRef::Label("test"), false).wait().expect("destroying");
     }
+}
+
+/// Another client destroys a container while this one writes. The writes fail soon, and so do listings.
+#[test]
+fn writes_to_a_container_destroyed_elsewhere_fail_soon() {
+    let Some(cluster) = cluster() else { return };
+    let backend = cluster.pool();
+    let url = backend.info().wait().expect("the pool").url;
+    let connect = || Pool::connect(&url, OpenMode::ReadWrite).expect("connecting");
+    let (pool, other) = (connect(), connect());
+    for name in ["listed", "written"] {
+        pool.create_container(&NewContainer::named(name)).wait().expect("creating");
+    }
+    let open = |name| pool.open_container(name, OpenMode::ReadWrite).wait().expect("opening");
+    let (listed, written) = (open("listed"), open("written"));
+    let oid = written.generate_oid(0, 1, ObjectType::KvHashed, None, 0).expect("an id");
+    let put = || {
+        let kv = written.kv(oid).expect("a Key-Value");
+        kv.put(b"k", b"v", Cond::NONE, Access::Latest).wait()
+    };
+    put().expect("writing");
+    for name in ["listed", "written"] {
+        other.destroy_container(name, false).wait().expect("destroying");
+    }
+    let listing = listed.list_objects(&mut Anchor::Start, 10, Access::Latest).wait();
+    assert_eq!(listing.expect_err("no container").kind(), ErrorKind::NoHandle);
+    let begun = Instant::now();
+    let refused = loop {
+        match put() {
+            Ok(()) => assert!(begun.elapsed() < Duration::from_secs(60), "writes still succeed"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::NoHandle);
 }

@@ -5,16 +5,19 @@ use super::session::{Namespace, Session};
 use super::space::Space;
 use super::url::RadosUrl;
 use esker_backend::block::{Block, end_of_claim};
-use esker_backend::handles::{Handled, Handles, Table};
+use esker_backend::handles::{Handled, Handles, Table, gone};
 use esker_backend::leases::Leases;
 use esker_os::ForkLock;
 use esker_types::info::{
-    ContainerId, ContainerInfo, Durability, Medium, OpenMode, PoolInfo, Space as Share,
+    ContainerId, ContainerInfo, ContainerRef, Durability, Medium, OpenMode, PoolInfo,
+    Space as Share,
 };
 use esker_types::limits::RADOS_TRIES_MAX;
 use esker_types::{Checksum, Error, ErrorKind, ObjectId, Result};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Number of targets that a rados pool reports: the maximum number of shards of an object. Ceph decides where they
 /// are stored.
@@ -22,6 +25,9 @@ pub(super) const TARGETS: u32 = 8;
 
 /// Number of chunks remembered as recorded in the first object of their array.
 const HINTS_MAX: usize = 1 << 16;
+
+/// Time after which a process that uses a container asks again whether it still exists.
+const CHECK_PERIOD: Duration = Duration::from_secs(2);
 
 /// Omap key of the next number for object ids.
 const NEXT_OID: &[u8] = b"n";
@@ -49,6 +55,8 @@ pub(super) struct Container {
     oids: ForkLock<Block>,
     pub(super) leases: Leases,
     handles: Handles,
+    /// Time at which this process last asked whether the container exists (`uptime`).
+    checked: AtomicU64,
 }
 
 impl Handled for Container {
@@ -124,7 +132,30 @@ impl Shared {
             oids: ForkLock::default(),
             leases: Leases::default(),
             handles: Handles::default(),
+            checked: AtomicU64::new(esker_os::uptime()),
         })
+    }
+
+    /// Fails if the container was destroyed. Another process may have done that: its entry in the registry tells. The
+    /// entry is read once per [`CHECK_PERIOD`], because a read for each operation would overload its RADOS object.
+    pub(super) async fn check_exists(&self, container: &Container) -> Result<()> {
+        container.check_alive()?;
+        match container.is_check_due() {
+            true => self.check_listed(container).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Fails if the container is not in the registry any more. Another one may have its UUID by now.
+    pub(super) async fn check_listed(&self, container: &Container) -> Result<()> {
+        let opened = &container.listed.info;
+        match self.registry.find(ContainerRef::Uuid(opened.uuid)).await {
+            Ok(found) if found.info.created == opened.created => return Ok(()),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        container.handles.retire(true)?;
+        Err(gone())
     }
 
     /// The description of a container, with this process's number for it and its handles.
@@ -138,6 +169,15 @@ impl Container {
     /// The access to the RADOS objects of the container.
     pub(super) fn space(&self) -> Result<Space> {
         Ok(Space { io: self.namespace.io_context()?, checksum: self.listed.info.checksum })
+    }
+
+    /// True if the last check of its existence is old. Only one of several operations is told so.
+    fn is_check_due(&self) -> bool {
+        let (now, last) = (esker_os::uptime(), self.checked.load(Ordering::Relaxed));
+        let is_old = Duration::from_micros(now.saturating_sub(last)) >= CHECK_PERIOD;
+        let claim =
+            || self.checked.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed);
+        is_old && claim().is_ok()
     }
 
     /// All objects that may exist: those with at least one RADOS object.

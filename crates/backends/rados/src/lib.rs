@@ -76,26 +76,26 @@ struct Opened {
 
 impl Opened {
     /// Returns the access to the RADOS objects of the container. Fails if the container was destroyed.
-    fn space(&self) -> Result<Space> {
-        self.container.check_alive()?;
+    async fn space(&self) -> Result<Space> {
+        self.pool.check_exists(&self.container).await?;
         self.container.space()
     }
 
     /// The named values of the container.
-    fn metadata(&self) -> Result<Stored> {
-        self.pool.registry.metadata_of(Some(self.space()?))
+    async fn metadata(&self) -> Result<Stored> {
+        self.pool.registry.metadata_of(Some(self.space().await?))
     }
 
     /// The listings and queries of an object.
-    fn listing<'a>(&self, oid: ObjectId, at: ReadAt<'a>) -> Result<Listing<'a>> {
+    async fn listing<'a>(&self, oid: ObjectId, at: ReadAt<'a>) -> Result<Listing<'a>> {
         check_view(at)?;
-        Ok(Listing { space: self.space()?, oid, targets: TARGETS, tokens: at.tokens })
+        Ok(Listing { space: self.space().await?, oid, targets: TARGETS, tokens: at.tokens })
     }
 
     /// Lists objects from the anchor on. The list is read at the start, and kept for the following pages.
     async fn objects(&self, anchor: &mut Anchor, entries: usize) -> Result<Vec<ObjectId>> {
         let container = &self.container;
-        container.check_alive()?;
+        self.pool.check_exists(container).await?;
         if *anchor == Anchor::Start || container.objects.lock().is_empty() {
             *container.objects.lock() = Arc::new(container.find_objects()?);
         }
@@ -105,11 +105,13 @@ impl Opened {
             if page.len() >= entries {
                 return Ok(page);
             }
-            if self.listing(oid, ReadAt::LATEST)?.exists().await? {
+            if self.listing(oid, ReadAt::LATEST).await?.exists().await? {
                 page.push(oid);
                 *anchor = esker_backend::object::list::after(0, oid.to_bytes().to_vec());
             }
         }
+        // A container that was destroyed meanwhile has no objects: a copy of it must not end as if it were complete.
+        self.pool.check_listed(container).await?;
         *anchor = Anchor::End;
         Ok(page)
     }
@@ -183,15 +185,15 @@ impl Pool for Rados {
 
 impl Metadata for Opened {
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
-        pending(async move { self.metadata()?.get(name).await })
+        pending(async move { self.metadata().await?.get(name).await })
     }
 
     fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
-        pending(async move { self.metadata()?.set(changes).await })
+        pending(async move { self.metadata().await?.set(changes).await })
     }
 
     fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
-        pending(async move { self.metadata()?.list(prefix).await })
+        pending(async move { self.metadata().await?.list(prefix).await })
     }
 }
 
@@ -214,21 +216,21 @@ impl OpenContainer for Opened {
 
     fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
         pending(async move {
-            self.container.check_alive()?;
+            self.pool.check_exists(&self.container).await?;
             self.container.allocate(count).await
         })
     }
 
     fn next_oid(&self) -> Reply<'_, u64> {
         pending(async move {
-            self.container.check_alive()?;
+            self.pool.check_exists(&self.container).await?;
             self.container.next().await
         })
     }
 
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
         pending(async move {
-            let (container, space) = (&*self.container, self.space()?);
+            let (container, space) = (&*self.container, self.space().await?);
             Writer { container, space, targets: TARGETS }.write(&change).await
         })
     }
@@ -245,7 +247,7 @@ impl OpenContainer for Opened {
     {
         pending(async move {
             check_view(at)?;
-            let space = self.space()?;
+            let space = self.space().await?;
             let fetching = Fetcher { space: &space, oid, targets: TARGETS, tokens: at.tokens };
             if let [only] = dkeys {
                 return fetching.fetch(only.dkey, only.cond, only.akeys).await;
@@ -263,7 +265,7 @@ impl OpenContainer for Opened {
         limit: ListLimit,
         at: ReadAt<'a>,
     ) -> Reply<'a, KeyBatch> {
-        pending(async move { self.listing(oid, at)?.list_keys(scope, anchor, limit).await })
+        pending(async move { self.listing(oid, at).await?.list_keys(scope, anchor, limit).await })
     }
 
     fn list_extents<'a>(
@@ -274,7 +276,9 @@ impl OpenContainer for Opened {
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<StoredExtent>> {
-        pending(async move { self.listing(oid, at)?.list_extents(key, anchor, entries).await })
+        pending(
+            async move { self.listing(oid, at).await?.list_extents(key, anchor, entries).await },
+        )
     }
 
     fn list_objects<'a>(
@@ -295,7 +299,7 @@ impl OpenContainer for Opened {
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>> {
-        pending(async move { self.listing(oid, at)?.query(query).await })
+        pending(async move { self.listing(oid, at).await?.query(query).await })
     }
 
     fn last_epoch<'a>(
@@ -304,7 +308,7 @@ impl OpenContainer for Opened {
         dkey: Option<&'a [u8]>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Epoch> {
-        pending(async move { self.listing(oid, at)?.epoch(dkey).await })
+        pending(async move { self.listing(oid, at).await?.epoch(dkey).await })
     }
 
     fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
