@@ -51,13 +51,18 @@ impl Handles {
         });
     }
 
-    /// Marks a container as destroyed, before the backend destroys it. `Busy` if there are handles, unless `force`.
-    pub fn retire(&self, force: bool) -> Result<()> {
-        if self.count() > 0 && !force {
-            return Err(busy());
+    /// Checks that the container may be destroyed. `Busy` if there are handles, unless `force`.
+    pub fn check_unused(&self, force: bool) -> Result<()> {
+        match self.count() > 0 && !force {
+            true => Err(busy()),
+            false => Ok(()),
         }
+    }
+
+    /// Marks a container as destroyed, after the backend has destroyed it: the backend may refuse that, and then the
+    /// handles stay usable.
+    pub fn retire(&self) {
         self.gone.store(true, Ordering::Release);
-        Ok(())
     }
 
     /// True once the container was retired.
@@ -169,7 +174,7 @@ mod tests {
         handles.open(OpenMode::ReadWrite).unwrap();
         handles.open(OpenMode::ReadOnly).unwrap();
         assert_eq!(handles.open(OpenMode::Exclusive).unwrap_err().kind(), ErrorKind::Busy);
-        assert_eq!(handles.retire(false).unwrap_err().kind(), ErrorKind::Busy);
+        assert_eq!(handles.check_unused(false).unwrap_err().kind(), ErrorKind::Busy);
         assert_eq!(handles.count(), 2);
     }
 }

@@ -449,6 +449,23 @@ fn listings_and_sizes_of_a_container_destroyed_elsewhere_are_errors() {
     }
 }
 
+#[test]
+fn refused_destruction_leaves_handles_usable() {
+    let site = Site::new();
+    let (pool, temporary) = (site.pool(""), site.root().join("tmp"));
+    let container = pool.open_container("c", OpenMode::ReadWrite).wait().unwrap();
+    kv(&container).put(b"k", b"v", Cond::NONE, Access::Latest).wait().unwrap();
+    let away = site.root().join("away");
+    fs::rename(&temporary, &away).unwrap();
+    pool.destroy_container("c", true).wait().unwrap_err();
+    fs::rename(&away, &temporary).unwrap();
+    let value = kv(&container).get(b"k", Access::Latest).wait().unwrap();
+    assert_eq!(value.as_deref(), Some(&b"v"[..]));
+    pool.destroy_container(&container.info().uuid.to_string(), true).wait().unwrap();
+    let gone = kv(&container).get(b"k", Access::Latest).wait().unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::NoHandle);
+}
+
 /// On a full file system there is no space for a directory, and destroying a container frees some.
 #[test]
 fn destroying_a_container_makes_no_directory() {

@@ -71,7 +71,8 @@ impl Pool for Daos {
         pending(async move {
             let uuid = self.find(name).await?;
             self.0.connection.destroy(&text_of(name), force).await?;
-            self.0.note(uuid).handles().retire(true)
+            self.0.note(uuid).handles().retire();
+            Ok(())
         })
     }
 

@@ -48,7 +48,7 @@ use esker_types::ops::{
     AkeyRef, Anchor, Change, DkeyFetch, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
     StoredExtent, Wanted,
 };
-use esker_types::{Epoch, KeyBatch, ObjectId, Result};
+use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use meta::Meta;
 use open::{Opened, TARGETS};
 use proof::Watched;
@@ -146,8 +146,16 @@ impl Pool for Posix {
 
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
         Reply::Ready(self.0.directory.find(name).and_then(|meta| {
-            self.0.note(&meta).handles().retire(force)?;
-            self.0.directory.destroy(&meta)
+            let container = self.0.note(&meta);
+            container.handles().check_unused(force)?;
+            let outcome = self.0.directory.destroy(&meta);
+            // The handles are retired last, because the file system may refuse the removal. A write before that is
+            // harmless: the directory goes by one rename, and a write after that finds no directory.
+            let is_gone = |error: Error| error.kind() == ErrorKind::NoHandle;
+            if outcome.is_ok() || container.check_there().is_err_and(is_gone) {
+                container.handles().retire();
+            }
+            outcome
         }))
     }
 

@@ -154,7 +154,7 @@ impl Shared {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        container.handles.retire(true)?;
+        container.handles.retire();
         Err(gone())
     }
 

@@ -170,8 +170,12 @@ impl Pool for Rados {
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
         pending(async move {
             let listed = self.0.registry.find(name).await?;
-            self.0.note(&listed).handles().retire(force)?;
-            self.0.registry.destroy(&listed).await
+            let container = self.0.note(&listed);
+            container.handles().check_unused(force)?;
+            self.0.registry.unregister(&listed).await?;
+            // The handles are retired before the objects are removed, so that this process adds no more objects.
+            container.handles().retire();
+            self.0.registry.remove_objects(&listed).await
         })
     }
 

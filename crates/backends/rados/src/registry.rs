@@ -218,9 +218,8 @@ impl Registry {
         }
     }
 
-    /// Removes a container from the registry, then its objects.
-    pub(super) async fn destroy(&self, listed: &Listed) -> Result<()> {
-        self.unregister(listed).await?;
+    /// Removes the objects of a container that is not in the registry any more.
+    pub(super) async fn remove_objects(&self, listed: &Listed) -> Result<()> {
         let space = self.container_space(listed)?;
         let names: Vec<String> = space.io.objects()?.collect::<Result<_>>()?;
         for batch in names.chunks(REMOVED_TOGETHER) {
