@@ -5,7 +5,6 @@ use super::proof::{Digest, Read};
 use super::read::Reader;
 use super::rules::is_foreign;
 use esker_backend::check::check_keys;
-use esker_types::limits::DAOS_LISTING_BYTES_MAX;
 use esker_types::ops::{Edge, KeyFound, KeyQuery};
 use esker_types::{Error, ErrorKind, Extent, KeyKind, Result, decode_key};
 
@@ -89,9 +88,7 @@ impl Reader<'_> {
 
     /// Returns the first or last extent of an akey. None if it has none.
     async fn edge_of(&self, dkey: &[u8], akey: &[u8], edge: Edge) -> Result<Option<Extent>> {
-        let key = (dkey, akey);
-        let all = self.object.extents(self.tx(), key, false, DAOS_LISTING_BYTES_MAX).await;
-        let all = or_empty(all)?;
+        let all = self.all_extents((dkey, akey), false).await?;
         let found = if edge == Edge::Min { all.first() } else { all.last() };
         Ok(found.map(|listed| listed.extent))
     }
