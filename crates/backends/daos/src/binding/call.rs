@@ -197,6 +197,39 @@ impl Calls {
 /// Closes a handle.
 pub(crate) type End = unsafe extern "C" fn(RawHandle, Ev) -> c_int;
 
+/// A handle that a call opens. It is closed again if nobody takes it: the call may end after its time-out, or after its
+/// task was canceled.
+pub(crate) struct NewHandle {
+    raw: RawHandle,
+    calls: Calls,
+    end: fn(&Functions) -> End,
+}
+
+impl NewHandle {
+    /// Place for the handle of a call that was not made yet. `end` closes it.
+    pub(crate) fn new(calls: Calls, end: fn(&Functions) -> End) -> Self {
+        Self { raw: RawHandle::NONE, calls, end }
+    }
+
+    /// The address at which the call stores the handle.
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut RawHandle {
+        &raw mut self.raw
+    }
+
+    /// The open handle. The caller closes it.
+    pub(crate) fn take(mut self) -> RawHandle {
+        std::mem::replace(&mut self.raw, RawHandle::NONE)
+    }
+}
+
+impl Drop for NewHandle {
+    fn drop(&mut self) {
+        if self.raw != RawHandle::NONE {
+            self.calls.leave(self.raw, self.end);
+        }
+    }
+}
+
 /// `-DER_UNINIT`: the process ends.
 const UNINITIALISED: c_int = -1015;
 

@@ -1,6 +1,6 @@
 //! Open containers: properties, object ids, snapshots.
 use crate::binding::attributes::{Attributes, Owner, Table};
-use crate::binding::call::{Calls, End};
+use crate::binding::call::{Calls, End, NewHandle};
 use crate::binding::failure::{self, Request};
 use crate::binding::layout::{
     ALLOCATED, CHECKSUM, LABEL, LAYOUT_TYPE, RawAnchor, RawContainerInfo, RawEpochs, RawHandle,
@@ -51,10 +51,14 @@ impl Owner for ContainerHandle {
 impl Drop for ContainerHandle {
     fn drop(&mut self) {
         if !self.closed.load(Ordering::Acquire) {
-            let end = |functions: &Functions| functions.daos_cont_close as End;
-            self.calls.leave(self.handle, end);
+            self.calls.leave(self.handle, close);
         }
     }
+}
+
+/// The function of DAOS that closes a container.
+fn close(functions: &Functions) -> End {
+    functions.daos_cont_close
 }
 
 /// The result of a query of a container.
@@ -81,7 +85,7 @@ pub struct Opened {
 /// Arguments of opening a container.
 struct Opening {
     name: CString,
-    handle: RawHandle,
+    handle: NewHandle,
     _pool: Arc<Connection>,
 }
 
@@ -116,15 +120,16 @@ impl Container {
             ContainerMode::Look => flag(OpenMode::ReadOnly) | UNTIMED,
         };
         let name_text = c_string(name)?;
-        let owned = Opening { name: name_text, handle: RawHandle::NONE, _pool: Arc::clone(pool) };
+        let handle = NewHandle::new(calls, close);
+        let owned = Opening { name: name_text, handle, _pool: Arc::clone(pool) };
         // SAFETY: the arguments live until the call is done, which sets the handle.
         let launch = |functions: &Functions, it: &mut Opening, event: Ev| unsafe {
-            let (open, handle) = (functions.daos_cont_open2, &raw mut it.handle);
+            let (open, handle) = (functions.daos_cont_open2, it.handle.as_mut_ptr());
             open(parent, it.name.as_ptr(), flags, handle, ptr::null_mut(), event)
         };
         let doing = format!("opening container {name:?}");
         let opened = calls.run_checked(Request::Open.doing(&doing), owned, launch).await?;
-        let (handle, closed) = (opened.handle, AtomicBool::new(false));
+        let (handle, closed) = (opened.handle.take(), AtomicBool::new(false));
         Ok(Self(Arc::new(ContainerHandle { calls, handle, closed, _pool: Arc::clone(pool) })))
     }
 

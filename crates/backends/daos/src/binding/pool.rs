@@ -1,6 +1,6 @@
 //! Connections to pools.
 use crate::binding::attributes::{Attributes, Owner, Table};
-use crate::binding::call::{Calls, End};
+use crate::binding::call::{Calls, End, NewHandle};
 use crate::binding::container::{Container, ContainerMode};
 use crate::binding::failure::{self, Request};
 use crate::binding::layout::{
@@ -35,10 +35,14 @@ impl Owner for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let end = |functions: &Functions| functions.daos_pool_disconnect as End;
-        self.calls.leave(self.handle, end);
+        self.calls.leave(self.handle, disconnect);
         self.calls.counts_connection(false);
     }
+}
+
+/// The function of DAOS that ends a connection.
+fn disconnect(functions: &Functions) -> End {
+    functions.daos_pool_disconnect
 }
 
 /// The result of a query of a pool.
@@ -84,7 +88,7 @@ pub(crate) fn flag(mode: OpenMode) -> c_uint {
 struct Connecting {
     name: CString,
     system: Option<CString>,
-    handle: RawHandle,
+    handle: NewHandle,
 }
 
 /// Arguments of a query.
@@ -124,17 +128,19 @@ impl Pool {
         let calls = Calls::new(seconds)?;
         let of_system = system.map(|system| format!(" of system {system:?}")).unwrap_or_default();
         let (flags, system) = (flag(mode), system.map(c_string).transpose()?);
-        let owned = Connecting { name: c_string(name)?, system, handle: RawHandle::NONE };
+        let handle = NewHandle::new(calls, disconnect);
+        let owned = Connecting { name: c_string(name)?, system, handle };
         // SAFETY: the arguments live until the call is done, which sets the handle.
         let launch = move |functions: &Functions, it: &mut Connecting, event: Ev| unsafe {
             let system = it.system.as_ref().map_or(ptr::null(), |system| system.as_ptr());
             let connect = functions.daos_pool_connect2;
-            connect(it.name.as_ptr(), system, flags, &raw mut it.handle, ptr::null_mut(), event)
+            let handle = it.handle.as_mut_ptr();
+            connect(it.name.as_ptr(), system, flags, handle, ptr::null_mut(), event)
         };
         let doing = format!("connecting to the DAOS pool {name:?}{of_system}");
         let connected = calls.run_apart((Request::Connect, &doing), owned, launch).await?;
         calls.counts_connection(true);
-        Ok(Self(Arc::new(Connection { calls, handle: connected.handle })))
+        Ok(Self(Arc::new(Connection { calls, handle: connected.handle.take() })))
     }
 
     /// The state of the pool.
