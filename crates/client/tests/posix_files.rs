@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -474,4 +475,29 @@ fn destroying_a_container_makes_no_directory() {
     let before = entries(&temporary);
     other.destroy_container("c", false).wait().unwrap();
     assert_eq!(entries(&temporary), before);
+}
+
+/// A label refers to no container if a process died while it destroyed one.
+#[test]
+fn one_of_several_creators_gets_a_stale_label() {
+    const CREATORS: usize = 4;
+    let site = Site::new();
+    let pools: Vec<_> = (0..CREATORS).map(|_| site.pool("")).collect();
+    for round in 0..25 {
+        let uuid = pools[0].open_container("c", OpenMode::ReadOnly).wait().unwrap().info().uuid;
+        fs::remove_dir_all(site.root().join(format!("containers/{uuid}"))).unwrap();
+        let together = Barrier::new(CREATORS);
+        let create = |pool: &Pool| {
+            together.wait();
+            pool.create_container(&NewContainer::named("c")).wait().map(drop)
+        };
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            let creators = pools.iter().map(|pool| scope.spawn(|| create(pool)));
+            let creators: Vec<_> = creators.collect();
+            creators.into_iter().map(|creator| creator.join().unwrap()).collect()
+        });
+        let refused: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
+        assert!(refused.iter().all(|error| error.kind() == ErrorKind::Exists), "{refused:?}");
+        assert_eq!(refused.len(), CREATORS - 1, "round {round}");
+    }
 }

@@ -3,6 +3,7 @@ use super::bundle;
 use super::chunk::Chunk;
 use super::files::{self, io_error};
 use super::journal::check_journal;
+use super::lock::is_lock;
 use super::meta::Meta;
 use super::open::object_of;
 use super::pool::{CONTAINERS, LABELS, META, PosixPool, TMP};
@@ -35,7 +36,9 @@ impl PosixPool {
         for name in files::names_in(&path.join(CONTAINERS))? {
             check.check_container(&path.join(CONTAINERS).join(name))?;
         }
-        for name in files::names_in(&path.join(LABELS))? {
+        // A dead process may have left the lock of a label.
+        let names = files::names_in(&path.join(LABELS))?;
+        for name in names.into_iter().filter(|name| !is_lock(name)) {
             check.check_label(path, &path.join(LABELS).join(name))?;
         }
         check.temporary_bytes = bytes_under(&path.join(TMP))?;

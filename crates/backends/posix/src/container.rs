@@ -19,7 +19,7 @@ pub(super) struct PoolDirectory {
     pub(super) root: PathBuf,
     pub(super) files: Files,
     pub(super) thread_locks: ThreadLocks,
-    /// Locks for completing commits. A thread takes them after those of objects.
+    /// Locks for completing commits, and for labels. A thread takes them after those of objects and metadata.
     pub(super) journal_locks: ThreadLocks,
 }
 
@@ -162,14 +162,26 @@ impl PoolDirectory {
         let path = self.label(label);
         match self.files.insert(&file, &path) {
             Ok(_) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::Exists => {
-                match self.find_label(label)? {
-                    Some(_) => Err(exists_error(label)),
-                    // The label refers to no container: a process died while it renamed or destroyed one.
-                    None => self.files.replace(&file, &path).map(drop),
-                }
-            }
+            Err(error) if error.kind() == ErrorKind::Exists => match self.find_label(label)? {
+                Some(_) => Err(exists_error(label)),
+                None => self.replace_label(label, &text),
+            },
             Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces a label that refers to no container, since a process died while it renamed or destroyed one. The lock
+    /// makes the check and the replacement one step: only one of several processes succeeds.
+    ///
+    /// # Errors
+    /// `Exists` if another process was faster.
+    fn replace_label(&self, label: &str, uuid: &str) -> Result<()> {
+        let path = self.label(label);
+        let lock = Locks::take_one(&self.journal_locks, &self.files, path.clone())?;
+        let lock = lock.ok_or_else(gone)?;
+        match self.find_label(label)? {
+            Some(_) => Err(exists_error(label)),
+            None => lock.replace(&self.files, &path, uuid.as_bytes(), || Err(gone())),
         }
     }
 

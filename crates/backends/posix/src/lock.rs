@@ -102,11 +102,19 @@ struct LockDirectory {
     since: Cell<Duration>,
 }
 
-/// Path of the lock directory of `path`; no key has this name.
+/// End of the names of lock directories.
+const SUFFIX: &str = "%lock";
+
+/// Path of the lock directory of `path`; no key or label has this name.
 fn lock_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push("%lock");
+    name.push(SUFFIX);
     PathBuf::from(name)
+}
+
+/// True if a lock directory has this name.
+pub(super) fn is_lock(name: &str) -> bool {
+    name.ends_with(SUFFIX)
 }
 
 /// Returns the time since the machine started. Unlike `Instant`, it includes the time for which the machine is
