@@ -81,7 +81,7 @@ impl PosixPool {
     }
 
     /// Creates a pool in the directory `path`; creates missing parent directories. Completes interrupted removals of
-    /// pools beside it first.
+    /// pools beside it first, and an interrupted creation in `path` itself.
     ///
     /// # Errors
     /// `Exists` if `path` exists and is not an empty directory; `Invalid` if its last component is not a valid label;
@@ -91,13 +91,12 @@ impl PosixPool {
         esker_types::check_pool_label(label)?;
         make_directories(path).map_err(|error| io_error("making", path, &error))?;
         path.parent().into_iter().for_each(|parent| directory::finish_others(parent, POOL));
-        if !files::names_in(path)?.is_empty() {
+        if !files::names_in(path)?.is_empty() && !is_left_by_creation(path)? {
             let message = format!("{} exists and is not empty", path.display());
             return Err(Error::new(ErrorKind::Exists, message));
         }
         for name in [CONTAINERS, LABELS, TMP] {
-            let path = path.join(name);
-            fs::create_dir(&path).map_err(|error| io_error("making", &path, &error))?;
+            make_directory(&path.join(name))?;
         }
         let uuid = esker_os::random_uuid()?;
         let pool = Self { uuid, label: label.to_owned(), fsync };
@@ -105,19 +104,21 @@ impl PosixPool {
         Ok(pool)
     }
 
-    /// Writes the superblock. Until that is done, the directory is not a pool, so it is written last.
+    /// Writes the superblock. Until that is done, the directory is not a pool, so it is written last. A link can be made
+    /// only once: if several processes create the pool, one succeeds.
     fn write(&self, path: &Path) -> Result<()> {
         let fsync = if self.fsync { "on" } else { "off" };
         let Self { uuid, label, .. } = self;
         let text = format!("format = {FORMAT}\nuuid = {uuid}\nlabel = {label}\nfsync = {fsync}\n");
-        let new = path.join(TMP).join(SUPERBLOCK);
+        let new = path.join(TMP).join(format!("{SUPERBLOCK}-{uuid}"));
         let superblock = path.join(SUPERBLOCK);
         let written = File::create_new(&new).and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
-            fs::rename(&new, &superblock)?;
+            fs::hard_link(&new, &superblock)?;
             File::open(path)?.sync_all()
         });
+        let _ = fs::remove_file(&new);
         written.map_err(|error| io_error("writing", &superblock, &error))
     }
 
@@ -172,6 +173,28 @@ impl PosixPool {
     pub fn destroy(path: &Path) -> Result<()> {
         Self::read(path)?;
         directory::remove(path, POOL)
+    }
+}
+
+/// True if a directory has only what the creation of a pool makes before the superblock. The process was killed, or
+/// found no space.
+fn is_left_by_creation(path: &Path) -> Result<bool> {
+    let names = files::names_in(path)?;
+    let own = |name: &String| [CONTAINERS, LABELS, TMP].contains(&name.as_str());
+    if !names.iter().all(own) || !names.iter().any(|name| name == CONTAINERS) {
+        return Ok(false);
+    }
+    let has_content = !files::names_in(&path.join(CONTAINERS))?.is_empty()
+        || !files::names_in(&path.join(LABELS))?.is_empty();
+    let temporary = files::names_in(&path.join(TMP))?;
+    Ok(!has_content && temporary.iter().all(|name| name.starts_with(SUPERBLOCK)))
+}
+
+/// Creates a directory, unless an interrupted creation has left it.
+fn make_directory(path: &Path) -> Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        made => made.map_err(|error| io_error("making", path, &error)),
     }
 }
 
@@ -237,6 +260,24 @@ mod tests {
         }
         fs::write(&superblock, of("4")).unwrap();
         assert_eq!(PosixPool::read(&path).unwrap_err().kind(), ErrorKind::Incompatible);
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn interrupted_creation_of_a_pool_can_be_repeated() {
+        let path = std::env::temp_dir().join(format!("esker-posix-again-{}", std::process::id()));
+        PosixPool::create(&path, false).unwrap();
+        let refused = |path| PosixPool::create(path, false).map(drop).unwrap_err().kind();
+        assert_eq!(refused(&path), ErrorKind::Exists);
+        fs::remove_file(path.join(SUPERBLOCK)).unwrap();
+        fs::write(path.join(TMP).join("esker-posix-half"), "format").unwrap();
+        fs::remove_dir(path.join(LABELS)).unwrap();
+        let pool = PosixPool::create(&path, false).unwrap();
+        assert_eq!(PosixPool::read(&path).unwrap(), pool);
+        // A pool that has lost its superblock is not taken for an interrupted creation.
+        fs::remove_file(path.join(SUPERBLOCK)).unwrap();
+        fs::write(path.join(LABELS).join("label"), pool.uuid.to_string()).unwrap();
+        assert_eq!(refused(&path), ErrorKind::Exists);
         fs::remove_dir_all(path).unwrap();
     }
 
