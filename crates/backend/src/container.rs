@@ -17,7 +17,7 @@ use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 pub struct Viewed {
     /// The bytes.
     pub bytes: Bytes,
-    /// Their CRC-32C, if the backend knows it without reading them again.
+    /// CRC-32C of the bytes, if the backend knows it without reading them again.
     pub crc32c: Option<u32>,
 }
 

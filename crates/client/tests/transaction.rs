@@ -133,14 +133,14 @@ fn a_closed_container_ends_its_transactions() {
 fn acknowledged_writes_are_part_of_a_concurrent_commit() {
     let container = container();
     let kv = kv(&container);
-    let put = |key: u64, access| kv.put(&key.to_le_bytes(), b"", Cond::NONE, access).wait();
     for round in 0..500 {
         let (transaction, begun) = (container.transaction().unwrap(), Barrier::new(2));
         let last = std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 begun.wait();
-                let keys = round << 32..=u64::MAX;
-                keys.take_while(|key| put(*key, Access::Tx(&transaction)).is_ok()).last()
+                let in_tx = Access::Tx(&transaction);
+                let put = |key: &u64| kv.put(&key.to_le_bytes(), b"", Cond::NONE, in_tx).wait();
+                (round << 32..=u64::MAX).take_while(|key| put(key).is_ok()).last()
             });
             begun.wait();
             transaction.commit().wait().unwrap();
