@@ -291,7 +291,7 @@ impl Transaction {
     /// Locks the state for an operation on `container`. The transaction stays open until the lock is released.
     ///
     /// # Errors
-    /// Those of [`Transaction::open_attempt`].
+    /// The errors of [`Transaction::open_attempt`].
     fn open_state(&self, container: &Container) -> Result<MutexGuard<'_, TransactionState>> {
         if !self.container.is_same(container) {
             return Err(Error::new(
