@@ -25,28 +25,24 @@ fn write_at(file: &OpenFile, fd: c_int, data: In<u8>, length: usize, offset: i64
     file.write_at(fd, &[data.values(length.min(TRANSFER_MAX))], offset)
 }
 
+/// The buffers of a vector. `EINVAL` if `count` is not a number of buffers.
+fn listed<'a>(vector: Vector, count: c_int) -> Answer<Vec<&'a mut [u8]>> {
+    buffers(vector, count).map_or_else(|| refuse(libc::EINVAL), Ok)
+}
+
 /// Reads at the position into several buffers (`readv`).
 fn read_vector(file: &OpenFile, fd: c_int, vector: Vector, count: c_int) -> Answer<isize> {
-    match buffers(vector, count) {
-        Some(buffers) => file.read_vector(fd, buffers),
-        None => refuse(libc::EINVAL),
-    }
+    file.read_vector(fd, listed(vector, count)?)
 }
 
 /// Writes at the position from several buffers (`writev`).
 fn write_vector(file: &OpenFile, fd: c_int, vector: Vector, count: c_int) -> Answer<isize> {
-    match buffers(vector, count) {
-        Some(parts) => file.write(fd, &shared(&parts)),
-        None => refuse(libc::EINVAL),
-    }
+    file.write(fd, &shared(&listed(vector, count)?))
 }
 
 /// Reads at `offset` into several buffers (`preadv`).
 fn read_vector_at(file: &OpenFile, vector: Vector, count: c_int, offset: i64) -> Answer<isize> {
-    match buffers(vector, count) {
-        Some(buffers) => file.read_vector_at(buffers, offset),
-        None => refuse(libc::EINVAL),
-    }
+    file.read_vector_at(listed(vector, count)?, offset)
 }
 
 /// Writes at `offset` from several buffers (`pwritev`).
@@ -57,10 +53,7 @@ fn write_vector_at(
     count: c_int,
     offset: i64,
 ) -> Answer<isize> {
-    match buffers(vector, count) {
-        Some(parts) => file.write_at(fd, &shared(&parts), offset),
-        None => refuse(libc::EINVAL),
-    }
+    file.write_at(fd, &shared(&listed(vector, count)?), offset)
 }
 
 /// Appends several buffers (`RWF_APPEND`).
@@ -71,10 +64,7 @@ fn append_vector(
     count: c_int,
     offset: i64,
 ) -> Answer<isize> {
-    match buffers(vector, count) {
-        Some(parts) => file.write_at_end(fd, &shared(&parts), offset),
-        None => refuse(libc::EINVAL),
-    }
+    file.write_at_end(fd, &shared(&listed(vector, count)?), offset)
 }
 
 /// The same buffers, as data to write.
