@@ -14,9 +14,7 @@ pub fn merge_objects(
     found.dedup();
     found.truncate(entries);
     *anchor = match found.last() {
-        Some(last) if found.len() == entries => {
-            Anchor::After { shard: 0, position: last.to_bytes().to_vec() }
-        }
+        Some(last) if found.len() == entries => after(*last),
         _ => Anchor::End,
     };
     found
@@ -34,12 +32,17 @@ pub fn merge_pages(
     let is_cut = |(_, next): &&(Vec<ObjectId>, Anchor)| !next.is_end();
     let bound = pages.iter().filter(is_cut).filter_map(|(found, _)| found.last()).min().copied();
     let mut found: Vec<_> = pages.into_iter().flat_map(|(found, _)| found).collect();
-    let Some(bound) = bound else { return merge_objects(found, anchor, entries) };
-    found.retain(|oid| *oid <= bound);
-    found.sort_unstable();
-    found.dedup();
-    let entries = entries.min(found.len());
-    merge_objects(found, anchor, entries)
+    found.retain(|oid| bound.is_none_or(|bound| *oid <= bound));
+    let found = merge_objects(found, anchor, entries);
+    if let Some(bound) = bound.filter(|_| anchor.is_end()) {
+        *anchor = after(bound);
+    }
+    found
+}
+
+/// The anchor behind an object.
+fn after(oid: ObjectId) -> Anchor {
+    Anchor::After { shard: 0, position: oid.to_bytes().to_vec() }
 }
 
 /// The first or last (`edge`) of the targets' results of one query, in the order of their dkeys, which are of this
@@ -75,11 +78,6 @@ mod tests {
         range.map(|lo| ObjectId { hi: 0, lo }).collect()
     }
 
-    fn after(lo: u64) -> Anchor {
-        let position = ObjectId { hi: 0, lo }.to_bytes().to_vec();
-        Anchor::After { shard: 0, position }
-    }
-
     /// Each node sends at most three objects of a page.
     #[test]
     fn pages_that_nodes_cut_are_continued() {
@@ -93,14 +91,14 @@ mod tests {
                     let page: Vec<_> = left.iter().take(entries.min(3)).copied().collect();
                     let next = match page.len() == left.len() {
                         true => Anchor::End,
-                        false => after(page.last().unwrap().lo),
+                        false => after(*page.last().unwrap()),
                     };
                     (page, next)
                 });
                 let found = merge_pages(pages.collect(), &mut anchor, entries);
                 assert!(found.len() <= entries);
                 all.extend(found);
-                assert!(anchor.is_end() || anchor == after(all.last().unwrap().lo));
+                assert!(anchor.is_end() || anchor == after(*all.last().unwrap()));
             }
             let mut expected = nodes.concat();
             expected.sort();
