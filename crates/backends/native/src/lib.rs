@@ -257,7 +257,7 @@ impl Metadata for Native {
     }
 
     fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
-        self.0.with(|open| open.set_metadata(None, changes))
+        self.0.with(|open| open.set_metadata(changes))
     }
 
     fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {

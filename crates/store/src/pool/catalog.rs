@@ -297,14 +297,9 @@ impl OpenPool {
         Ok(txn.get(&metadata_key(container.unwrap_or(POOL), name))?.map(<[u8]>::to_vec))
     }
 
-    /// Sets or removes all or none of the metadata entries.
-    pub fn set_metadata(
-        &self,
-        container: Option<ContainerId>,
-        changes: &[(&str, Option<&[u8]>)],
-    ) -> Result<()> {
-        let owner = container.unwrap_or(POOL);
-        self.targets[0].change(|change| change_metadata(change, owner, changes))
+    /// Sets or removes all or none of the metadata entries of the pool.
+    pub fn set_metadata(&self, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
+        self.targets[0].change(|change| change_metadata(change, POOL, changes))
     }
 
     /// Sets or removes all or none of the metadata entries of an open container.
