@@ -910,11 +910,7 @@ mod tests {
         let pool = Pool::with(Durability::Commit);
         pool.put(b"key", &[b'1'; 2000]);
         pool.put(b"key", &[b'2'; 2000]);
-        let name = crate::format::superblock::target_name(0);
-        let path = pool.scratch.path().join(name).join(crate::data::NAME);
-        let bytes = std::fs::read(&path).unwrap();
-        let at = bytes.windows(2000).position(|window| window == [b'2'; 2000]).unwrap();
-        overwrite(&path, at as u64 + 1000, b"x");
+        lose_data(&pool, b'2');
         pool.restart_machine(1);
         assert_eq!((pool.get(b"key"), pool.buffered()), (vec![b'1'; 2000], 1));
     }
@@ -927,12 +923,8 @@ mod tests {
         let base = pool.words()[0].load(Ordering::Relaxed) >> 16;
         let mut batch = Batch::behind(base, (0, 0));
         puts.iter().for_each(|put| batch.add(&put));
-        pool.target().data().log(&batch).unwrap();
-        let name = crate::format::superblock::target_name(0);
-        let path = pool.scratch.path().join(name).join(crate::data::NAME);
-        let bytes = std::fs::read(&path).unwrap();
-        let at = bytes.windows(2000).position(|window| window == [b'1'; 2000]).unwrap();
-        overwrite(&path, at as u64 + 1000, b"x");
+        pool.target().data().log(batch).unwrap();
+        lose_data(pool, b'1');
         pool.restart_machine(0);
         assert_eq!((pool.get(b"a").len(), pool.get(b"b").len(), pool.buffered()), (0, 0, 0));
     }
@@ -1118,6 +1110,15 @@ mod tests {
         let at = ReadAt { view: View::Snapshot(snapshot), tokens: None };
         assert_eq!(pool.get(b"key"), b"three");
         assert_eq!(pool.get_at(b"key", at), b"one");
+    }
+
+    /// Damages a value of 2000 equal bytes in the data file.
+    fn lose_data(pool: &Pool, byte: u8) {
+        let name = crate::format::superblock::target_name(0);
+        let path = pool.scratch.path().join(name).join(crate::data::NAME);
+        let bytes = std::fs::read(&path).unwrap();
+        let at = bytes.windows(2000).position(|window| window == [byte; 2000]).unwrap();
+        overwrite(&path, at as u64 + 1000, b"x");
     }
 
     fn overwrite(path: &Path, at: u64, bytes: &[u8]) {

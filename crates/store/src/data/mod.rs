@@ -277,18 +277,21 @@ impl Data {
     }
 
     /// Writes entries to the redo log, which is behind the segments, and waits until all written bytes are on the medium.
-    pub(crate) fn log(&self, batch: &redo_log::Batch) -> Result<()> {
-        let (at, entries) = batch.part();
-        let written = self.file.write_all_at(&entries, self.bytes + at);
-        written.map_err(|error| Error::io("writing a redo log", &error))?;
-        self.sync()
+    pub(crate) fn log(&self, batch: redo_log::Batch) -> Result<()> {
+        let (at, entries) = batch.into_part();
+        self.write_log(at, &entries)
     }
 
     /// Overwrites the redo log from position `from` on with zeros, and waits until they are on the medium. Entries there
     /// were not acknowledged, and must not be found after the next restart either.
     pub(crate) fn erase_redo_log(&self, from: usize) -> Result<()> {
         let zeros = vec![0; (REDO_LOG_BYTES as usize).saturating_sub(from)];
-        let written = self.file.write_all_at(&zeros, self.bytes + from as u64);
+        self.write_log(from as u64, &zeros)
+    }
+
+    /// Writes to the redo log at position `at`, and waits until all written bytes are on the medium.
+    fn write_log(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        let written = self.file.write_all_at(bytes, self.bytes + at);
         written.map_err(|error| Error::io("writing a redo log", &error))?;
         self.sync()
     }

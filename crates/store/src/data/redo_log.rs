@@ -9,7 +9,6 @@
 use crate::format::superblock::REDO_LOG_BYTES;
 use crate::io::crc32c;
 use crate::shared::write_buffer::{BUFFER_LEN, PUT_LEN_MIN, Put};
-use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 /// Bytes of an entry before its put: base, end of the previous batch, checksum.
@@ -44,12 +43,11 @@ impl Batch {
     }
 
     /// Position in the log at which the entries begin, and the encoded entries with the end mark, if it fits.
-    pub(super) fn part(&self) -> (u64, Vec<u8>) {
-        let mut bytes = self.bytes.clone();
-        if self.begin + bytes.len() + END.len() <= REDO_LOG_BYTES as usize {
-            bytes.extend_from_slice(&END);
+    pub(super) fn into_part(mut self) -> (u64, Vec<u8>) {
+        if self.begin + self.bytes.len() + END.len() <= REDO_LOG_BYTES as usize {
+            self.bytes.extend_from_slice(&END);
         }
-        (self.begin as u64, bytes)
+        (self.begin as u64, self.bytes)
     }
 
     /// Appends an entry.
@@ -112,34 +110,28 @@ pub(crate) struct Log<'l> {
 impl<'l> Log<'l> {
     /// Parses a log of puts on top of one of the states `bases`. The puts have the newest base among them: entries with
     /// an older one are left from a process that died before it published its puts.
-    pub(crate) fn parse(log: &'l [u8], bases: &RangeInclusive<u64>) -> Self {
-        let bases: BTreeSet<_> =
-            Entries::new(log, bases.clone()).map(|(_, entry)| entry.base).collect();
-        let Some(newest) = bases.last() else { return Self::default() };
-        let mut found = Self::parse_newest(log, *newest);
-        found.has_dropped |= bases.len() > 1;
-        found
-    }
-
-    /// Parses the entries with this base.
     ///
     /// The last batch may be incomplete, since it was not acknowledged if the machine stopped during its sync. Then the
     /// log ends before the first entry that is missing. Any other missing entry is damage.
-    fn parse_newest(log: &'l [u8], base: u64) -> Self {
+    pub(crate) fn parse(log: &'l [u8], bases: &RangeInclusive<u64>) -> Self {
+        let all = entries_in(log, bases);
+        let Some(base) = all.iter().map(|(_, entry)| entry.base).max() else {
+            return Self::default();
+        };
         let (mut found, mut gap, mut end) = (Self { base, ..Self::default() }, None, 0);
-        for (at, entry) in Entries::new(log, base..=base) {
-            if at > end {
+        for (at, entry) in all.iter().filter(|(_, entry)| entry.base == base) {
+            if *at > end {
                 gap.get_or_insert((end, found.entries.len()));
             }
             // A batch behind the gap shows that the missing entry was on the medium.
             found.is_damaged |= gap.is_some_and(|(gap, _)| entry.batch > gap);
-            found.entries.push(entry);
+            found.entries.push(*entry);
             end = at + entry.len;
         }
         if let Some((_, count)) = gap.filter(|_| !found.is_damaged) {
             found.entries.truncate(count);
-            found.has_dropped = true;
         }
+        found.has_dropped = found.entries.len() < all.len();
         found
     }
 
@@ -169,33 +161,19 @@ impl<'l> Log<'l> {
     }
 }
 
-/// Iterates over the entries of a log with one of the `bases`, with their positions. Skips everything else.
-struct Entries<'l> {
-    log: &'l [u8],
-    at: usize,
-    bases: RangeInclusive<u64>,
-}
-
-impl<'l> Entries<'l> {
-    fn new(log: &'l [u8], bases: RangeInclusive<u64>) -> Self {
-        Self { log, at: 0, bases }
-    }
-}
-
-impl<'l> Iterator for Entries<'l> {
-    type Item = (usize, Entry<'l>);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        while self.at < self.log.len() {
-            let at = self.at;
-            if let Some(entry) = Entry::parse(self.log, at, &self.bases) {
-                self.at += entry.len;
-                return Some((at, entry));
+/// The entries of a log with one of the `bases`, with their positions. Everything else is skipped.
+fn entries_in<'l>(log: &'l [u8], bases: &RangeInclusive<u64>) -> Vec<(usize, Entry<'l>)> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < log.len() {
+        match Entry::parse(log, at, bases) {
+            Some(entry) => {
+                found.push((at, entry));
+                at += entry.len;
             }
-            self.at += ALIGN;
+            None => at += ALIGN,
         }
-        None
     }
+    found
 }
 
 #[cfg(test)]
@@ -251,7 +229,7 @@ mod tests {
                 ends.push(batch.begin + batch.bytes.len());
                 number += 1;
             }
-            assert_eq!(batch.part().0 as usize, log.len());
+            assert_eq!(batch.begin, log.len());
             log.extend_from_slice(&batch.bytes);
         }
         log.resize(2048, 0);

@@ -212,11 +212,11 @@ impl Target {
 
     /// Stores the entries of a batch in the redo log, with the data of the puts, and publishes the puts. If that fails,
     /// they are never visible: the next owner of the write lock freezes the buffer.
-    pub(super) fn end_puts(&self, batch: &PutBatch) -> Result<()> {
-        let entries = batch.entries.as_ref().filter(|entries| !entries.is_empty());
+    pub(super) fn end_puts(&self, PutBatch { txn, entries }: PutBatch) -> Result<()> {
+        let entries = entries.filter(|entries| !entries.is_empty());
         let (Some(entries), Some(buffer)) = (entries, self.write_buffer()) else { return Ok(()) };
         self.data.log(entries)?;
-        LockedBuffer::locked_before(buffer, batch.txn.id() - 1)?.publish();
+        LockedBuffer::locked_before(buffer, txn.id() - 1)?.publish();
         Ok(())
     }
 }

@@ -89,7 +89,7 @@ impl CommitTarget for PutTarget<'_> {
     }
 
     fn commit(&self, batch: PutBatch) -> Result<()> {
-        self.0.end_puts(&batch)
+        self.0.end_puts(batch)
     }
 
     fn abort(&self, _batch: PutBatch, _spoiled: bool) {}
