@@ -18,8 +18,8 @@ pub(crate) struct Memory {
 pub(crate) type Share = Option<OwnedSemaphorePermit>;
 
 impl Memory {
-    /// A budget of `bytes` bytes for the buffers of requests. A larger budget than a semaphore has permits on a machine
-    /// of 32 bits is cut.
+    /// A budget of `bytes` bytes for the buffers of requests. It is at most the number of permits that a semaphore can
+    /// have, which is small on machines of 32 bits.
     pub(crate) fn new(bytes: u64) -> Self {
         let total = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX >> 4);
         Self { units: Arc::new(Semaphore::new(total as usize)), total }

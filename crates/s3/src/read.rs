@@ -64,8 +64,8 @@ fn read_file(file: &File, range: &Range<u64>) -> Outcome<VecDeque<Bytes>> {
     Ok(pieces)
 }
 
-/// Length of the piece at offset `at` of a range that ends at `end`. Pieces end at multiples of [`PIECE_BYTES`], as
-/// those in which files are written do: so each is read as one.
+/// Length of the piece at offset `at` of a range that ends at `end`. Pieces end at multiples of [`PIECE_BYTES`], at
+/// which the pieces of a written file end, too. So each is read as one.
 fn piece(at: u64, end: u64) -> u64 {
     let whole = PIECE_BYTES as u64;
     (whole - at % whole).min(end - at)

@@ -132,8 +132,8 @@ impl Sides {
         merged.copy(to, from, 1, 0);
     }
 
-    /// Copies from the side `other` to the side `side`, one row after the other. The usual element sizes are constants
-    /// of a loop of their own, so that the compiler needs no call for each element.
+    /// Copies from the side `other` to the side `side`, one row after the other. Each usual element size has
+    /// a loop with a constant, so that the compiler needs no call for each element.
     fn copy(mut self, to: &mut [u8], from: &[u8], side: usize, other: usize) {
         let count = self.counts.pop().unwrap_or(1);
         let mut step = |side: usize| self.strides[side].pop().unwrap_or(0);

@@ -55,8 +55,8 @@ impl FieldStore {
         Ok(purged)
     }
 
-    /// Counts the arrays of dead writers that no index names, and removes them if `doit`. Those in `counted` are part
-    /// of `purged` already.
+    /// Counts the arrays of dead writers that no index names, and removes them if `doit`. `purged` has counted the
+    /// arrays in `counted` already.
     fn sweep(&self, doit: bool, counted: HashSet<ObjectId>, purged: &mut Purged) -> Result<()> {
         // Dead writers are found before the indexes are read: a writer with a valid lease may flush in between.
         let dead = self.dead_batches(doit)?;

@@ -190,8 +190,8 @@ fn targets_end(targets: usize, segments: usize) -> usize {
     HEADER_LEN + targets * target_len(segments)
 }
 
-/// Number of atomics up to the end of the lease table of objects, of which the first `targets_end` precede the atomics
-/// of processes. The atomics of read leases follow.
+/// Number of atomics up to the end of the lease table of objects. The first `targets_end` precede the atomics of
+/// processes. The atomics of read leases follow the table.
 fn leases_end(targets_end: usize) -> usize {
     targets_end + PROCESSES_MAX * PROCESS_LEN + LEASE_TABLE_LEN
 }

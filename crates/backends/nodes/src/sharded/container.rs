@@ -207,8 +207,8 @@ impl ShardedContainer {
         Ok(nodes.into_iter().map(share).collect())
     }
 
-    /// Punches an object on several nodes. No node knows alone whether the object exists: that is read here, unless one
-    /// of the writes `before` it decides that. `tokens` ensure that it still holds at the commit.
+    /// Punches an object on several nodes. No node knows alone whether the object exists. So that is read here, unless a
+    /// write in `before` decides it. `tokens` ensure that the answer still holds at the commit.
     async fn punch_everywhere<'a>(
         &self,
         write: &Write<'a>,

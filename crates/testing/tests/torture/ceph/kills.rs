@@ -198,8 +198,8 @@ pub(crate) fn pairs() {
     }
 }
 
-/// The first number from `first` on that is in neither Key-Value. Fails unless both have all numbers before it, `done`
-/// of which were acknowledged.
+/// The first number from `first` on that is in neither Key-Value. Fails unless both have all numbers before it. That
+/// includes the `done` numbers that were acknowledged.
 fn end_of_pairs(bank: &Bank, first: u64, done: u64) -> u64 {
     let mut number = first;
     loop {
