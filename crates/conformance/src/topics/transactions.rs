@@ -26,6 +26,7 @@ pub fn transactions(make: Make<'_>) -> Outcome {
             an_aborted_transaction_does_nothing,
             a_failed_condition_undoes_all_writes,
             conditions_see_earlier_writes,
+            conditions_on_other_dkeys_are_checked,
             many_objects_change_together,
             a_changed_value_is_a_conflict,
             a_new_value_is_a_conflict,
@@ -154,6 +155,43 @@ fn conditions_see_earlier_writes(store: &Store) -> Result<()> {
         let outcome = transaction.commit().wait().err().map(|error| error.kind());
         assert_eq!(outcome, expected, "case {index}");
         punch(Access::Latest)?;
+    }
+    Ok(())
+}
+
+/// Writes that change nothing and only check a condition. The dkeys of an object are on all targets, so most of the
+/// conditions are on another target than the change.
+fn conditions_on_other_dkeys_are_checked(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    put(&object, b"there", b"a", b"v")?;
+    let require = |dkey| WriteOp::Update { dkey, cond: Cond::DKEY_UPDATE, updates: &[] };
+    for number in 0..12_u8 {
+        let (name, updates) = ([number], [single(b"a", b"v")]);
+        let insert = WriteOp::Update { dkey: &name, cond: Cond::DKEY_INSERT, updates: &updates };
+        let write = |required| {
+            let writes = [require(required), insert].map(|op| Write { oid: object.oid(), op });
+            store.container.write(&writes, Access::Latest).wait()
+        };
+        let commit = |required, reads: bool, changes: bool| {
+            let transaction = open(store)?;
+            let access = Access::Tx(&transaction);
+            if reads {
+                get_tx(&object, &name, &transaction)?;
+            }
+            if changes {
+                put_tx(&object, &name, b"v", &transaction)?;
+            }
+            object.update(required, Cond::DKEY_UPDATE, &[], access).wait()?;
+            transaction.commit().wait()
+        };
+        refused(write(b"missing"), ErrorKind::NotFound);
+        for (reads, changes) in [(false, true), (true, true), (true, false)] {
+            refused(commit(b"missing", reads, changes), ErrorKind::NotFound);
+        }
+        assert_eq!(get(&object, &name, b"a")?, None, "dkey {number} was written");
+        commit(b"there", true, false)?;
+        write(b"there")?;
+        commit(b"there", true, true)?;
     }
     Ok(())
 }

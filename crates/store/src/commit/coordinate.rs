@@ -6,8 +6,8 @@
 //! in doubt, so that no reader uses them until the last one has committed. If a process finds a target in doubt whose
 //! owner is dead, it carries out the intent. If no intent was committed, it ends the doubt.
 //!
-//! If only one of them changes and a transaction has only read from the others, a single commit suffices. The indexes
-//! of the others are locked until then ([`committed_alone`]).
+//! If writes concern only one of them and a transaction has only read from the others, a single commit suffices. The
+//! indexes of the others are locked until then ([`committed_alone`]).
 use super::intent::{Intent, decode, encode};
 use super::prepared::{self, Prepared};
 use crate::format::keys::{Key, Table};
@@ -58,8 +58,15 @@ fn attempt(
     let epoch = pool.control.next_epoch();
     let journals = match record(targets, &mut txns, epoch, work)? {
         Recorded::Many(journals) => journals,
-        Recorded::One(number) => return txns.swap_remove(number).commit().map(|()| epoch),
-        Recorded::Nothing => return Ok(epoch),
+        Recorded::One(number) => {
+            txns.swap_remove(number).commit()?;
+            commit_flushed(txns);
+            return Ok(epoch);
+        }
+        Recorded::Nothing => {
+            commit_flushed(txns);
+            return Ok(epoch);
+        }
     };
     let numbers: Vec<u32> = targets.iter().map(|target| target.number()).collect();
     let intent = encode(epoch, &numbers, &journals);
@@ -72,6 +79,14 @@ fn attempt(
         let _ = forget_intent(targets);
     }
     Ok(epoch)
+}
+
+/// Commits the transactions that include buffered puts and no edit, so that the next change need not apply these puts
+/// again. If that fails, the puts remain in the buffer.
+fn commit_flushed(txns: Vec<WriteTxn>) {
+    txns.into_iter().filter(|txn| txn.includes_buffer).for_each(|txn| {
+        let _ = txn.commit();
+    });
 }
 
 /// Begins a write transaction on each target. The caller holds their coordination locks. Fails if something that a
@@ -87,9 +102,9 @@ pub(super) fn begin_unchanged(
     locks.into_iter().map(WriteLock::flush).collect()
 }
 
-/// Variant of [`coordinated`] for `work` that changes only the target at position `changed`. The other targets have
-/// only been read and must not change until the commit. Their write locks ensure that, so no doubt and no coordination
-/// lock is needed.
+/// Variant of [`coordinated`] for `work` that concerns only the target at position `changed`, including its conditions.
+/// The other targets have only been read and must not change until the commit. Their write locks ensure that, so no
+/// doubt and no coordination lock is needed.
 pub(crate) fn committed_alone(
     pool: &OpenPool,
     targets: &[&Target],

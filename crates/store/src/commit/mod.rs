@@ -35,6 +35,31 @@ use esker_types::ops::{ChangeId, Write};
 use esker_types::{Epoch, Result};
 use std::collections::BTreeSet;
 
+/// Targets that take part in a change.
+struct Participants {
+    /// Numbers of the targets that are written or read.
+    numbers: BTreeSet<u32>,
+    /// Position of the target that stores the id of the change: the first one that changes or, without one, the first
+    /// one that a write names.
+    keeper: usize,
+    /// True if no write names another target than the keeper. A write that only checks a condition counts too: the
+    /// condition must be checked on its target.
+    keeper_alone: bool,
+}
+
+impl Participants {
+    fn from_writes(writes: &[(Write<'_>, Vec<u32>)], read_versions: &[ReadVersion]) -> Self {
+        let targets = |(_, targets): &(Write<'_>, Vec<u32>)| targets.clone();
+        let named: BTreeSet<u32> = writes.iter().flat_map(targets).collect();
+        let changes = writes.iter().filter(|(write, _)| write.op.changes());
+        let first = changes.flat_map(targets).min().or(named.first().copied());
+        let read = read_versions.iter().map(|read| read.target);
+        let numbers: BTreeSet<u32> = named.iter().copied().chain(read).collect();
+        let keeper = numbers.iter().position(|number| Some(*number) == first).unwrap_or(0);
+        Self { numbers, keeper, keeper_alone: named.len() <= 1 }
+    }
+}
+
 impl OpenPool {
     /// Applies all or none of `writes`, which belong to target `number`, at one epoch. A change is not repeated if one
     /// with the same id was applied before; then the result is the epoch of that one.
@@ -109,14 +134,8 @@ impl OpenPool {
         read_versions: &[ReadVersion],
         id: Option<ChangeId>,
     ) -> Result<Epoch> {
-        let written = |(_, targets): &(Write<'_>, Vec<u32>)| targets.clone();
-        let read = read_versions.iter().map(|read| read.target);
-        let numbers: BTreeSet<u32> = writes.iter().flat_map(written).chain(read).collect();
-        let changes = writes.iter().filter(|(write, _)| write.op.changes());
-        let changed: BTreeSet<u32> = changes.flat_map(written).collect();
-        // The keeper stores the id of the change.
-        let is_keeper = |number: &u32| changed.first().is_none_or(|first| first == number);
-        let keeper = numbers.iter().position(is_keeper).unwrap_or(0);
+        let Participants { numbers, keeper, keeper_alone } =
+            Participants::from_writes(writes, read_versions);
         let targets: Vec<&Target> =
             numbers.iter().map(|&number| self.targets[number as usize].as_ref()).collect();
         if let Some(done) = self.find_applied(id)? {
@@ -142,13 +161,13 @@ impl OpenPool {
             apply::apply_many(changes, container, writes, staged)?;
             replies::remember(&mut changes[keeper], id)
         };
-        let epoch = match changed.len() {
-            0 | 1 => {
+        let epoch = match keeper_alone {
+            true => {
                 let part = std::slice::from_ref(&parts[keeper]);
                 let work = |change: &mut Change<'_>| work(std::slice::from_mut(change), part, 0);
                 committed_alone(self, &targets, keeper, read_versions, work)?
             }
-            _ => coordinated(self, &targets, read_versions, |it| work(it, &parts, keeper))?,
+            false => coordinated(self, &targets, read_versions, |it| work(it, &parts, keeper))?,
         };
         if repeated.is_none() {
             parts.iter_mut().for_each(stage::Staged::publish);
