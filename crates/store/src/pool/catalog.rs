@@ -63,15 +63,18 @@ pub(crate) fn parse_container(key: &[u8], value: &[u8]) -> Option<ContainerInfo>
     })
 }
 
+#[cold]
+fn unknown_error(name: ContainerRef<'_>) -> Error {
+    let name = match name {
+        ContainerRef::Label(label) => label.to_owned(),
+        ContainerRef::Uuid(uuid) => uuid.to_string(),
+    };
+    Error::new(ErrorKind::NotFound, format!("the pool has no container {name}"))
+}
+
 /// Finds a container by its label or UUID.
 fn find(txn: &Txn, name: ContainerRef<'_>) -> Result<ContainerInfo> {
-    let unknown = || {
-        let name = match name {
-            ContainerRef::Label(label) => label.to_owned(),
-            ContainerRef::Uuid(uuid) => uuid.to_string(),
-        };
-        Error::new(ErrorKind::NotFound, format!("the pool has no container {name}"))
-    };
+    let unknown = || unknown_error(name);
     let uuid = match name {
         ContainerRef::Uuid(uuid) => uuid,
         ContainerRef::Label(label) => {
@@ -167,10 +170,14 @@ impl OpenPool {
             }
         }
         let removed = self.targets[0].change(|change| {
-            find(change.txn(), ContainerRef::Uuid(info.uuid))?;
+            // Meanwhile, another process may have renamed the container, or have replaced it by one with the same UUID.
+            let now = find(change.txn(), ContainerRef::Uuid(info.uuid))?;
+            if now.id != info.id {
+                return Err(unknown_error(name));
+            }
             change.delete(&container_key(info.uuid))?;
-            if !info.label.is_empty() {
-                change.delete(&label_key(&info.label))?;
+            if !now.label.is_empty() {
+                change.delete(&label_key(&now.label))?;
             }
             change.put(&Key::container(Table::Destroyed, info.id), &[])
         });
@@ -209,10 +216,14 @@ impl OpenPool {
         Ok(found)
     }
 
-    /// Sets the label of a container; `None` removes it.
+    /// Sets the label of an open container; `None` removes it.
+    ///
+    /// # Errors
+    /// `NoHandle` if it was destroyed; `Exists` if the label is in use.
     pub fn rename_container(&self, container: &Container, label: Option<&str>) -> Result<()> {
         label.map_or(Ok(()), check_label)?;
         self.targets[0].change(|change| {
+            container.check_alive(self)?;
             let mut info = find(change.txn(), ContainerRef::Uuid(container.info().uuid))?;
             if info.label == label.unwrap_or_default() {
                 return Ok(());
@@ -382,8 +393,8 @@ fn put_next_oid(change: &mut Change<'_>, container: ContainerId, next: u64) -> R
 mod tests {
     use super::ContainerSpec;
     use crate::tests::Scratch;
-    use esker_types::ErrorKind;
     use esker_types::info::{ContainerRef, OpenMode};
+    use esker_types::{ErrorKind, Uuid};
     use std::sync::Barrier;
 
     /// The catalog cannot be read while another node decides about a commit of its target.
@@ -417,6 +428,30 @@ mod tests {
         let set = state.set_container_metadata(&open, &[("attr:a", Some(b"1"))]);
         assert_eq!(set.unwrap_err().kind(), ErrorKind::NoHandle);
         assert_eq!(state.list_metadata(Some(id), "").unwrap(), [""; 0]);
+    }
+
+    /// A later container with the same UUID is another container.
+    #[test]
+    fn handle_of_destroyed_container_does_not_reach_its_successor() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.opened();
+        let uuid = Some(Uuid::from_random([7; 16]));
+        let create = |label| {
+            let spec = ContainerSpec { label: Some(label), uuid, ..ContainerSpec::default() };
+            state.create_container(&spec).unwrap().id
+        };
+        let old = create("old");
+        let open = state.open_container(ContainerRef::Label("old"), OpenMode::ReadWrite).unwrap();
+        state.destroy_container(ContainerRef::Label("old"), true).unwrap();
+        assert_ne!(create("new"), old);
+        for refused in [
+            open.check_alive(&state),
+            state.rename_container(&open, Some("renamed")),
+            state.set_container_metadata(&open, &[("attr:a", Some(b"1"))]),
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::NoHandle);
+        }
+        assert_eq!(state.list_containers().unwrap()[0].label, "new");
     }
 
     /// A thread that holds `uses` makes the list wait. Meanwhile, writers must be able to reuse pages.

@@ -48,17 +48,24 @@ impl Container {
         }
         pool.control.expect_pool()?;
         let txn = pool.targets[0].index.read()?;
-        match txn.get(&container_key(self.info.uuid))? {
-            Some(_) => {
+        let entry = txn.get(&container_key(self.info.uuid))?;
+        // A later container may have the same UUID, but not the same number.
+        match entry.and_then(number_of).is_some_and(|id| id == self.info.id) {
+            true => {
                 self.seen.store(destroyed, Ordering::Relaxed);
                 Ok(())
             }
-            None => Err(Error::new(
+            false => Err(Error::new(
                 ErrorKind::NoHandle,
                 format!("container {} was destroyed while it was open", self.info.uuid),
             )),
         }
     }
+}
+
+/// Number of a container, with which its entry in the table of containers begins. `None` if the entry is damaged.
+pub(crate) fn number_of(entry: &[u8]) -> Option<ContainerId> {
+    entry.first_chunk().map(|id| ContainerId(u32::from_le_bytes(*id)))
 }
 
 /// Key of a container in the table of containers.
