@@ -903,6 +903,41 @@ mod tests {
         }
     }
 
+    /// The process of a put dies after its entry is in the redo log, and the buffer has no other put. The next process
+    /// closes the pool without a change.
+    #[test]
+    fn logged_put_of_dead_process_does_not_return_after_a_close() {
+        for puts_before in [0, 1] {
+            let pool = Pool::with(Durability::Commit);
+            for _ in 0..puts_before {
+                pool.put(b"other", b"acknowledged");
+            }
+            let published = pool.words()[3].load(Ordering::Relaxed) * puts_before;
+            pool.put(b"key", b"of a dead process");
+            pool.words()[3].store(published, Ordering::Relaxed);
+            assert_eq!((pool.get(b"key"), pool.buffered()), (vec![], puts_before as usize));
+            pool.flush();
+            let last = pool.last_commit();
+            pool.flush();
+            assert_eq!(pool.last_commit(), last, "nothing is left to flush");
+            pool.restart_machine(0);
+            assert_eq!((pool.get(b"key"), pool.buffered()), (vec![], 0));
+        }
+    }
+
+    /// The sync reports an error, but the entry is on the medium.
+    #[test]
+    fn failed_put_does_not_return_after_a_restart() {
+        let pool = Pool::with(Durability::Commit);
+        pool.target().data().fail_next_sync.store(true, Ordering::Relaxed);
+        assert_eq!(pool.put_if(b"key", b"value", &[]).unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(pool.get(b"key"), b"");
+        let (target, log) = (pool.target(), pool.target().data().redo_log().unwrap());
+        assert!(log.iter().any(|byte| *byte != 0), "the entry is in the log");
+        target.load_redo_log().unwrap();
+        assert_eq!((pool.get(b"key"), pool.buffered()), (vec![], 0));
+    }
+
     /// The entry of a put may be on the medium without its data, since one sync stores both. The put was not
     /// acknowledged then.
     #[test]

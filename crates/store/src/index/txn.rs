@@ -364,7 +364,7 @@ pub(crate) struct WriteTxn {
     /// the tree.
     put_cursor: Option<NonNull<lmdb::MDB_cursor>>,
     done: bool,
-    /// True if the transaction includes the puts of the write buffer.
+    /// True if the transaction includes the puts of the write buffer, or notes that it excludes some of them.
     pub(crate) includes_buffer: bool,
     /// Keeps the index alive that `txn` points to. The turn ends after the lock of the index is released.
     _turn: Turn,

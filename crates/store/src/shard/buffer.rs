@@ -211,11 +211,17 @@ impl Target {
     }
 
     /// Stores the entries of a batch in the redo log, with the data of the puts, and publishes the puts. If that fails,
-    /// they are never visible: the next owner of the write lock freezes the buffer.
+    /// they are never visible: the next owner of the write lock freezes the buffer. As the entries may be in the log,
+    /// a commit notes that they are not loaded after a restart of the machine.
     pub(super) fn end_puts(&self, PutBatch { txn, entries }: PutBatch) -> Result<()> {
         let entries = entries.filter(|entries| !entries.is_empty());
         let (Some(entries), Some(buffer)) = (entries, self.write_buffer()) else { return Ok(()) };
-        self.data.log(entries)?;
+        if let Err(error) = self.data.log(entries) {
+            drop(txn);
+            // If this fails too, the next commit or flush does it.
+            let _ = self.flush_if_fits();
+            return Err(error);
+        }
         LockedBuffer::locked_before(buffer, txn.id() - 1)?.publish();
         Ok(())
     }

@@ -97,7 +97,8 @@ impl Target {
         self.lock_in_doubt().map(WriteLock::retain_buffer)
     }
 
-    /// Commits the buffered puts, if there are any, without freeing space for them.
+    /// Commits the buffered puts, if there are any, without freeing space for them. In a durable pool, it also commits
+    /// that puts which are not published never take effect, even if they are in the redo log.
     ///
     /// # Errors
     /// `NoSpace` if the index has no space for the puts.
@@ -264,7 +265,8 @@ impl<'t> WriteLock<'t> {
         puts.sort();
         apply_puts(target, &mut txn, &puts)?;
         target.note_flushed(&mut txn, buffer.base())?;
-        txn.includes_buffer = !puts.is_empty();
+        // In a durable pool, the transaction also notes that it excludes the puts that are not published.
+        txn.includes_buffer = !puts.is_empty() || target.is_durable();
         Ok(txn)
     }
 

@@ -348,11 +348,13 @@ impl Target {
         version > Version::committed(puts.base()).0
     }
 
-    /// True if there may be puts that no commit includes yet.
+    /// True if there may be puts that no commit includes yet. In a durable pool, puts that are not published count,
+    /// since they may be in the redo log.
     pub(crate) fn has_buffered_puts(&self) -> Result<bool> {
         let Some(buffer) = self.write_buffer() else { return Ok(false) };
         let txn = self.index.read()?;
-        Ok(!matches!(buffer.view(txn.id())?, BufferView::Empty))
+        let is_empty = matches!(buffer.view(txn.id())?, BufferView::Empty);
+        Ok(!is_empty || self.is_durable() && buffer.has_appended(txn.id())?)
     }
 
     /// A view of the index alone, and all puts on top of it, in order.

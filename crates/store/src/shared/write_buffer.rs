@@ -197,6 +197,13 @@ impl<'c> WriteBuffer<'c> {
         }
     }
 
+    /// True if puts were appended on top of the state of transaction `id`, published or not.
+    pub(crate) fn has_appended(self, id: u64) -> Result<bool> {
+        let (from, until) = self.range()?;
+        let state = State::from_word(self.state().load(Ordering::Acquire));
+        Ok((from..=until).contains(&id) && state.len > 0)
+    }
+
     /// Position after the puts that are visible to readers.
     #[inline]
     fn end(self) -> Result<usize> {
