@@ -743,6 +743,20 @@ mod tests {
         assert_eq!((pool.buffered(), pool.load(20, 5)), (0, b"otheR".to_vec()));
     }
 
+    /// The flush applies the puts in the order of their keys, so the older one comes last.
+    #[test]
+    fn flush_keeps_epoch_of_newest_extent() {
+        for starts in [[10, 0], [0, 10]] {
+            let pool = Pool::new();
+            let stored = starts.map(|start| pool.store(start, 1, &[b'x'; 10]).unwrap());
+            let (id, at) = (pool.container.id(), ReadAt::LATEST);
+            let last = || pool.target().last_epoch(id, array(), None, at).unwrap();
+            assert_eq!((last(), pool.buffered()), (stored[1], 2));
+            pool.flush();
+            assert_eq!((last(), pool.buffered()), (stored[1], 0));
+        }
+    }
+
     /// The insert condition is checked in the index and in the buffer.
     #[test]
     fn first_value_under_a_dkey_is_buffered() {

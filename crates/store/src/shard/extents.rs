@@ -210,8 +210,10 @@ struct Joined {
     start: u64,
     /// First records of the extents that it replaces.
     others: SmallVec<[u64; 2]>,
-    /// Epoch of the oldest of the replaced extents.
+    /// Epochs of the oldest and of the newest of the replaced extents. A flush applies puts in the order of their keys,
+    /// so the one inserted last need not be the newest.
     oldest: Epoch,
+    newest: Epoch,
     data: SmallVec<[u8; 256]>,
 }
 
@@ -249,6 +251,7 @@ impl<'t> Neighbours<'t> {
             start: extent.start,
             others: SmallVec::new(),
             oldest: record.epoch,
+            newest: record.epoch,
             data: SmallVec::new(),
         };
         if let Some(before) = &self.before
@@ -288,11 +291,12 @@ impl Joined {
         self.data.extend_from_slice(data);
         self.others.push(removed);
         self.oldest = self.oldest.min(from.record.epoch);
+        self.newest = self.newest.max(from.record.epoch);
     }
 
-    /// The joined record, with the epoch of `newest`.
-    fn record<'r>(&'r self, newest: &Record<'r>) -> Record<'r> {
-        let count = self.data.len() as u64 / u64::from(newest.record_size);
-        Record { count, body: Body::Inline(&self.data), ..*newest }
+    /// The joined record, with the epoch of the newest piece. `inserted` is the record of one of the pieces.
+    fn record<'r>(&'r self, inserted: &Record<'r>) -> Record<'r> {
+        let count = self.data.len() as u64 / u64::from(inserted.record_size);
+        Record { epoch: self.newest, count, body: Body::Inline(&self.data), ..*inserted }
     }
 }
