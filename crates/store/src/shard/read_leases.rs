@@ -58,10 +58,11 @@ impl OpenPool {
             return Ok(None);
         }
         // The latest versions are read before the slots are checked again: if these have not changed until then, the
-        // reads are valid in the latest versions too.
+        // reads are valid in the latest versions too. A read of a buffered put has a later version than the last
+        // commit.
         let latest = reads.in_versions(|number| {
-            let last = target(number).index.last_commit()?;
-            Ok(Version::committed(last).0)
+            let last = Version::committed(target(number).index.last_commit()?);
+            Ok(last.0.max(reads.newest(number)))
         })?;
         for ((number, _), slots) in &latest.0 {
             target(*number).store_lease_end(slots, now + LEASE + MARGIN);
@@ -200,7 +201,7 @@ pub(crate) fn retry_after_leases<T>(mut work: impl FnMut() -> Result<T>) -> Resu
 mod tests {
     use super::*;
     use crate::tests::Scratch;
-    use crate::{ContainerSpec, ReadVersion};
+    use crate::{ContainerSpec, PoolSpec, ReadVersion};
     use esker_os::executor::without_waiting;
     use esker_types::info::{ContainerRef, OpenMode, Part};
     use esker_types::ops::{
@@ -221,9 +222,14 @@ mod tests {
 
     impl Pool {
         fn new() -> Self {
+            Self::with(|spec| spec.part = Part { node: 0, nodes: 2 })
+        }
+
+        /// A pool of two targets; `set` adjusts its specification.
+        fn with(set: impl FnOnce(&mut PoolSpec)) -> Self {
             let scratch = Scratch::new(24 << 20, |spec| {
                 spec.targets = Some(2);
-                spec.part = Part { node: 0, nodes: 2 };
+                set(spec);
             });
             let pool = scratch.opened();
             let spec = ContainerSpec { label: Some("c"), ..ContainerSpec::default() };
@@ -319,6 +325,29 @@ mod tests {
             pool.pool.check_read_versions(&ReadVersion::parse_tokens(tokens, 2).unwrap()).is_ok()
         };
         assert!(is_valid(&of_first) && !is_valid(&lease.reads));
+    }
+
+    /// The read of a buffered put has a later version than the last commit.
+    #[test]
+    fn lease_on_buffered_data_is_a_proof_and_is_renewed() {
+        let pool = Pool::with(|spec| spec.write_buffer = Some(true));
+        let tokens = ReadTokens::default();
+        pool.read(0, Some(&tokens)).unwrap();
+        let value = Value::Single(Source::One(b"v"));
+        let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+        let op = WriteOp::Update { dkey: b"d", cond: Cond::DKEY_INSERT, updates: &updates };
+        let write = [Write { oid: oid(), op }];
+        pool.pool.write(&pool.container, 0, &write, &[], None).unwrap();
+        assert!(pool.pool.targets[0].has_buffered_puts().unwrap());
+        assert!(pool.lease(&tokens).unwrap().is_none(), "the value is new");
+        let tokens = ReadTokens::default();
+        pool.read(0, Some(&tokens)).unwrap();
+        let mut lease = pool.lease(&tokens).unwrap().expect("nothing is in the way");
+        for _ in 0..3 {
+            let reads = ReadVersion::parse_tokens(&lease.reads, 2).unwrap();
+            pool.pool.check_read_versions(&reads).unwrap();
+            lease = pool.lease(&lease.reads).unwrap().expect("nothing has changed");
+        }
     }
 
     /// A change waits only if it comes within the term of a lease, so several are tried.

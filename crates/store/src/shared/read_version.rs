@@ -171,6 +171,12 @@ impl Reads {
         all.map(version)
     }
 
+    /// The newest version in which a target was read; zero if it was not read.
+    pub(crate) fn newest(&self, target: u32) -> u64 {
+        let of_target = self.0.range((target, 0)..=(target, u64::MAX));
+        of_target.last().map_or(0, |((_, version), _)| *version)
+    }
+
     /// A copy with the same slots, in which the version of each slot is the one that `version` returns for its target.
     pub(crate) fn in_versions(&self, version: impl Fn(u32) -> Result<u64>) -> Result<Self> {
         let mut versions = BTreeMap::new();
