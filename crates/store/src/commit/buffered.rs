@@ -1225,6 +1225,25 @@ mod tests {
         assert_eq!(count(crate::shard::walk::usage(target, &[]).unwrap()), 4000);
     }
 
+    /// The newest meta page is damaged, so the last commit is lost. The puts on top of it are not.
+    #[test]
+    fn puts_on_top_of_a_lost_commit_are_salvaged() {
+        for durability in BOTH {
+            let pool = Pool::with(durability);
+            for key in [b"one", b"two"] {
+                pool.put(key, b"value");
+                pool.flush();
+            }
+            pool.put(b"key", b"buffered");
+            let copy = copy_of(&pool.scratch.path());
+            let meta_page = pool.last_commit() % 2 * crate::format::superblock::PAGE as u64;
+            overwrite(&copy.join("target-0/index/data.mdb"), meta_page + 16, b"damaged");
+            let (mut found, has_losses) = salvage(&copy);
+            found.sort();
+            assert_eq!((found, has_losses), (vec![b"key".to_vec(), b"one".to_vec()], true));
+        }
+    }
+
     /// Check and salvage report a damaged buffer; a repair keeps the undamaged puts.
     #[test]
     fn damaged_buffer_is_reported_and_repaired() {

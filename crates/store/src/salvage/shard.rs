@@ -57,7 +57,8 @@ impl Shard {
         };
         if let Some(last) = shard.index.as_ref().and_then(DamagedIndex::last_commit) {
             let left = match superblock.has_redo_log() {
-                true => shard.left_in_redo_log(last),
+                // With a damaged meta page, a later commit may be lost. The puts on top of it are still in the log.
+                true => shard.left_in_redo_log(shard.meta_damage().map_or(last, |_| u64::MAX)),
                 false => left_in_buffer(pool, superblock, number, last),
             };
             shard.buffered = puts_or_rest(left, number, losses)?;
@@ -65,7 +66,7 @@ impl Shard {
         Ok(shard)
     }
 
-    /// Puts of the redo log on top of commit `last`.
+    /// Puts of the redo log on top of commit `last` or an earlier one.
     fn left_in_redo_log(&self, last: u64) -> Result<LeftInBuffer> {
         let Some(file) = &self.data else { return Ok(LeftInBuffer::default()) };
         let bytes = data::read_redo_log(file, u64::from(self.segments) * self.segment_bytes)?;

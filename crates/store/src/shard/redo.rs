@@ -49,17 +49,20 @@ fn fill(buffer: WriteBuffer<'_>, log: &Log<'_>, last: u64) -> Result<()> {
 }
 
 /// Puts of a redo log that the index does not include, in a pool that no process has open. The parameters have the same
-/// meaning as those of [`parse`].
+/// meaning as those of [`parse`]. If the last commit is lost, `last` may be any later id.
 pub(crate) fn left_in_log(
     log: &[u8],
     (flushed, last): (Option<&[u8]>, u64),
     is_stored: impl Fn(&[u8], &Location<'_>) -> bool,
 ) -> Result<LeftInBuffer> {
     let log = parse(log, (flushed, last), is_stored)?;
+    if log.is_empty() && !log.is_damaged {
+        return Ok(LeftInBuffer::default());
+    }
     let words: Vec<_> = (0..BUFFER_LEN).map(|_| AtomicU64::new(0)).collect();
     let buffer = WriteBuffer::from_atomics(&words);
-    fill(buffer, &log, last)?;
-    Ok(LeftInBuffer::from_buffer(buffer, last))
+    fill(buffer, &log, log.base)?;
+    Ok(LeftInBuffer::from_buffer(buffer, log.base))
 }
 
 impl Target {

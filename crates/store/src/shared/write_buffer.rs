@@ -297,13 +297,14 @@ impl<'c> WriteBuffer<'c> {
         self.from().store(seal(0), Ordering::Release);
     }
 
-    /// Puts in the buffer of a pool that no process has open. `last` is the last commit of the index.
+    /// Puts in the buffer of a pool that no process has open. `last` is the last commit of the index. If a later commit
+    /// is lost, since its meta page is damaged, the buffer may be on top of that one.
     ///
     /// # Errors
     /// `Corrupt` if the buffer is damaged.
     pub(crate) fn left_after(self, last: u64) -> Result<Puts> {
         let (from, until) = self.range()?;
-        match (from..=until).contains(&last) {
+        match until >= from && until >= last {
             true => self.copy_published(from),
             false => Ok(Puts::default()),
         }
