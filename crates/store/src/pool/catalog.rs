@@ -160,18 +160,43 @@ impl OpenPool {
     /// `Busy` if a process has it open, unless `force`.
     pub fn destroy_container(&self, name: ContainerRef<'_>, force: bool) -> Result<()> {
         let info = self.find(name)?;
-        {
-            let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-            // The exclusive use also prevents that a process opens the container before it is removed.
-            let free = || self.control.use_container(info.id, Some(OpenMode::Exclusive));
-            if !force && (self.handles(&uses, info.id) > 0 || !free()?) {
-                let message = format!("container {} is open: close it, or use force", info.uuid);
-                return Err(Error::new(ErrorKind::Busy, message));
-            }
+        match force {
+            true => self.remove_container(&info)?,
+            false => self.remove_unused(&info)?,
         }
+        self.targets.iter().try_for_each(|target| target.wait_for_all_leases())?;
+        crate::commit::destroyed::retry_later(
+            self,
+            crate::commit::destroyed::free_container(self, info.id),
+        );
+        Ok(())
+    }
+
+    /// Removes a container that is not open. Exclusive use prevents that a process or a thread opens it meanwhile.
+    fn remove_unused(&self, info: &ContainerInfo) -> Result<()> {
+        let begin = || {
+            let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+            self.begin_use(&mut uses, info.id, OpenMode::Exclusive)
+        };
+        begin().map_err(|error| match error.kind() {
+            ErrorKind::Busy => {
+                let message = format!("container {} is open: close it, or use force", info.uuid);
+                Error::new(ErrorKind::Busy, message)
+            }
+            _ => error,
+        })?;
+        let removed = self.remove_container(info);
+        let closed = self.close_container(info.id);
+        removed.and(closed)
+    }
+
+    /// Removes a container from the catalog. Open handles notice this before leases are checked, so no lease is granted
+    /// after that.
+    fn remove_container(&self, info: &ContainerInfo) -> Result<()> {
         let removed = self.targets[0].change(|change| {
             // Meanwhile, another process may have renamed the container, or have replaced it by one with the same UUID.
-            let now = find(change.txn(), ContainerRef::Uuid(info.uuid))?;
+            let name = ContainerRef::Uuid(info.uuid);
+            let now = find(change.txn(), name)?;
             if now.id != info.id {
                 return Err(unknown_error(name));
             }
@@ -181,17 +206,8 @@ impl OpenPool {
             }
             change.put(&Key::container(Table::Destroyed, info.id), &[])
         });
-        if !force {
-            self.control.use_container(info.id, None)?;
-        }
         removed?;
-        // Open handles notice the destruction before the leases are checked, so no lease is granted after that.
         self.control.destroyed_containers().fetch_add(1, Ordering::SeqCst);
-        self.targets.iter().try_for_each(|target| target.wait_for_all_leases())?;
-        crate::commit::destroyed::retry_later(
-            self,
-            crate::commit::destroyed::free_container(self, info.id),
-        );
         Ok(())
     }
 
@@ -428,6 +444,28 @@ mod tests {
         let set = state.set_container_metadata(&open, &[("attr:a", Some(b"1"))]);
         assert_eq!(set.unwrap_err().kind(), ErrorKind::NoHandle);
         assert_eq!(state.list_metadata(Some(id), "").unwrap(), [""; 0]);
+    }
+
+    /// A writer delays the removal of the container. Another thread cannot open the container meanwhile.
+    #[test]
+    fn container_cannot_be_opened_during_its_removal() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.opened();
+        let spec = ContainerSpec { label: Some("c"), ..ContainerSpec::default() };
+        let id = state.create_container(&spec).unwrap().id;
+        let name = ContainerRef::Label("c");
+        let open = || state.open_container(name, OpenMode::ReadWrite).map(drop);
+        std::thread::scope(|scope| {
+            let writer = state.targets[0].begin_write().unwrap();
+            let destroyer = scope.spawn(|| state.destroy_container(name, false));
+            esker_testing::wait_for("the exclusive use", || {
+                state.handles(&state.uses.lock().unwrap(), id) > 0
+            });
+            assert_eq!(open().unwrap_err().kind(), ErrorKind::Busy);
+            drop(writer);
+            destroyer.join().unwrap().unwrap();
+        });
+        assert_eq!(open().unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     /// A later container with the same UUID is another container.
