@@ -200,15 +200,15 @@ impl OpenPool {
             if now.id != info.id {
                 return Err(unknown_error(name));
             }
+            self.begin_removal();
             change.delete(&container_key(info.uuid))?;
             if !now.label.is_empty() {
                 change.delete(&label_key(&now.label))?;
             }
             change.put(&Key::container(Table::Destroyed, info.id), &[])
         });
-        removed?;
-        self.control.destroyed_containers().fetch_add(1, Ordering::SeqCst);
-        Ok(())
+        self.end_removal();
+        removed
     }
 
     /// All containers, sorted by label.
@@ -412,6 +412,7 @@ mod tests {
     use esker_types::info::{ContainerRef, OpenMode};
     use esker_types::{ErrorKind, Uuid};
     use std::sync::Barrier;
+    use std::sync::atomic::Ordering;
 
     /// The catalog cannot be read while another node decides about a commit of its target.
     #[test]
@@ -444,6 +445,30 @@ mod tests {
         let set = state.set_container_metadata(&open, &[("attr:a", Some(b"1"))]);
         assert_eq!(set.unwrap_err().kind(), ErrorKind::NoHandle);
         assert_eq!(state.list_metadata(Some(id), "").unwrap(), [""; 0]);
+    }
+
+    /// The destroying process dies right after the commit of the removal. Handles have looked up the container during
+    /// the commit.
+    #[test]
+    fn removal_by_process_that_dies_is_noticed() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.opened();
+        let create = || state.create_container(&ContainerSpec::default()).unwrap();
+        let (gone, left) = (create(), create());
+        let open =
+            |uuid| state.open_container(ContainerRef::Uuid(uuid), OpenMode::ReadWrite).unwrap();
+        let before = [open(gone.uuid), open(left.uuid)];
+        state.begin_removal();
+        let during = [open(gone.uuid), open(left.uuid)];
+        before.iter().chain(&during).for_each(|handle| handle.check_alive(&state).unwrap());
+        let count = state.control.destroyed_containers().load(Ordering::Acquire);
+        state.remove_container(&gone).unwrap();
+        // The process died before it changed the count.
+        state.control.destroyed_containers().store(count, Ordering::Release);
+        for [gone, left] in [&before, &during] {
+            left.check_alive(&state).unwrap();
+            assert_eq!(gone.check_alive(&state).unwrap_err().kind(), ErrorKind::NoHandle);
+        }
     }
 
     /// A writer delays the removal of the container. Another thread cannot open the container meanwhile.

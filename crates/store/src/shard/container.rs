@@ -18,7 +18,7 @@ pub struct Container {
 impl Container {
     /// An open container. When it was last known to exist, `seen` containers of the pool had been destroyed.
     pub(crate) fn new(info: ContainerInfo, seen: u64) -> Self {
-        Self { info, seen: AtomicU64::new(seen) }
+        Self { info, seen: AtomicU64::new(seen & !REMOVING) }
     }
 
     /// Number of the container in its pool.
@@ -40,19 +40,20 @@ impl Container {
     }
 
     /// Fails with `NoHandle` if the container or its pool was destroyed since it was opened. Costs one atomic load
-    /// unless a container was destroyed.
+    /// unless a container was destroyed, or is being removed.
     pub fn check_alive(&self, pool: &OpenPool) -> Result<()> {
         let destroyed = pool.control.destroyed_containers().load(Ordering::Acquire);
         if destroyed == self.seen.load(Ordering::Relaxed) {
             return Ok(());
         }
+        // While a removal is in progress, `seen` never equals the count, and the entry is looked up each time.
         pool.control.expect_pool()?;
         let txn = pool.targets[0].index.read()?;
         let entry = txn.get(&container_key(self.info.uuid))?;
         // A later container may have the same UUID, but not the same number.
         match entry.and_then(number_of).is_some_and(|id| id == self.info.id) {
             true => {
-                self.seen.store(destroyed, Ordering::Relaxed);
+                self.seen.store(destroyed & !REMOVING, Ordering::Relaxed);
                 Ok(())
             }
             false => Err(Error::new(
@@ -66,6 +67,24 @@ impl Container {
 /// Number of a container, with which its entry in the table of containers begins. `None` if the entry is damaged.
 pub(crate) fn number_of(entry: &[u8]) -> Option<ContainerId> {
     entry.first_chunk().map(|id| ContainerId(u32::from_le_bytes(*id)))
+}
+
+/// Bit of the count of destroyed containers: the removal of one is in progress, or its process died in it.
+const REMOVING: u64 = 1 << 62;
+
+impl OpenPool {
+    /// Makes open handles look up their containers in each operation, until [`Self::end_removal`]. So they notice the
+    /// removal of a container even if this process dies right after its commit.
+    pub(crate) fn begin_removal(&self) {
+        self.control.destroyed_containers().fetch_or(REMOVING, Ordering::SeqCst);
+    }
+
+    /// Makes open handles look up their containers once more.
+    pub(crate) fn end_removal(&self) {
+        let destroyed = self.control.destroyed_containers();
+        destroyed.fetch_add(1, Ordering::SeqCst);
+        destroyed.fetch_and(!REMOVING, Ordering::SeqCst);
+    }
 }
 
 /// Key of a container in the table of containers.
