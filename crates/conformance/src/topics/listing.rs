@@ -21,6 +21,7 @@ pub fn listing(make: Make<'_>) -> Outcome {
             dkeys_on_one_target_are_sorted,
             integer_keys_round_trip,
             limits_are_kept,
+            a_page_of_no_entries_does_not_end_a_listing,
             an_ended_listing_stays_ended,
             permanent_keys_are_listed_once_during_changes,
             a_listing_continues_after_a_removed_key,
@@ -113,6 +114,25 @@ fn limits_are_kept(store: &Store) -> Result<()> {
         rest += list(&mut anchor, 3, usize::MAX)?.len();
     }
     assert_eq!(batch.len() + 1 + rest, 20);
+    Ok(())
+}
+
+fn a_page_of_no_entries_does_not_end_a_listing(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    let (extents, key) = ([Extent::new(7, 3)], AkeyRef { dkey: b"d", akey: b"a" });
+    let value = Value::Array { record_size: 1, extents: &extents, data: Source::One(b"abc") };
+    let update = Update { akey: b"a", value, cond: Cond::NONE };
+    object.update(b"d", Cond::NONE, &[update], Access::Latest).wait()?;
+    let mut anchor = Anchor::Start;
+    let list = |anchor: &mut Anchor, entries| {
+        object.list_extents(key, anchor, entries, Access::Latest).wait()
+    };
+    assert!(list(&mut anchor, 0)?.is_empty() && !anchor.is_end());
+    let rest = list(&mut anchor, 9)?;
+    assert_eq!(rest.iter().map(|stored| stored.extent).collect::<Vec<_>>(), extents);
+    let mut anchor = Anchor::Start;
+    let keys = object.list_dkeys(&mut anchor, ListLimit::entries(0), Access::Latest).wait()?;
+    assert!(keys.is_empty() && !anchor.is_end());
     Ok(())
 }
 

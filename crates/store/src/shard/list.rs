@@ -77,6 +77,9 @@ impl Target {
         let scope = Scope::Akeys(oid, std::slice::from_ref(&single));
         let view = self.view_of_object(scope, at, container, oid, Some(key.dkey))?;
         let Some(from) = anchor.record()? else { return Ok(Vec::new()) };
+        if entries == 0 {
+            return Ok(Vec::new()); // The listing goes on: there may be extents.
+        }
         let mut found = Vec::new();
         let rest = Extent::new(from, u64::MAX - from);
         for visible in scan::extents(&view, &akey, rest, at.view, entries)? {
