@@ -3,13 +3,17 @@ use crate::abi::{ArrayIod, ArrayStbuf, Event, Handle, ObjId, Ptr, Sgl};
 use crate::code::{Code, Result};
 use crate::convert::{Data, Extents};
 use crate::handles::{Entry, OpenArray, kind};
-use crate::{boundary, convert, handles, object};
-use esker::types::ObjectType;
-use esker::{Access, Array, ArrayAttributes};
+use crate::{boundary, conditions, convert, handles, object};
+use esker::types::ops::Cond;
+use esker::types::{ObjectId, ObjectType};
+use esker::{Access, Array, ArrayAttributes, Container};
 use std::ffi::c_int;
 
 /// `DAOS_OO_RW`.
 const READ_WRITE: u32 = 0x4;
+
+/// The dkey under which an array stores its attributes.
+const ATTRIBUTES_DKEY: [u8; 8] = 0u64.to_ne_bytes();
 
 /// Creates an array and opens it.
 #[unsafe(no_mangle)]
@@ -27,11 +31,25 @@ pub extern "C" fn daos_array_create(
         Ok(async move {
             oh.needed()?;
             let attributes = ArrayAttributes { cell_size, chunk_size };
-            let container = &container.container;
-            let array = container.create_array(oid.into(), attributes, via.access()).await?;
+            let array = create(&container.container, oid.into(), attributes, via.access()).await?;
             open_handle(array, READ_WRITE, oh)
         })
     })
+}
+
+/// Creates an array. In a transaction, this call checks that the array does not exist, and not the commit.
+async fn create(
+    container: &Container,
+    oid: ObjectId,
+    attributes: ArrayAttributes,
+    access: Access<'_>,
+) -> Result<Array> {
+    let Access::Tx(_) = access else {
+        return Ok(container.create_array(oid, attributes, access).await?);
+    };
+    let (object, cond) = (container.object(oid), Cond::DKEY_INSERT);
+    conditions::check_update(&object, &ATTRIBUTES_DKEY, cond, &mut [], access).await?;
+    Ok(container.create_array_unchecked(oid, attributes, access).await?)
 }
 
 /// Restricts an array to `mode` (`DAOS_OO_*`), and stores a new handle of it in `oh`.

@@ -4,7 +4,7 @@
 //! check.
 use crate::code::{Code, Result};
 use esker::types::ErrorKind;
-use esker::types::ops::{Cond, Fetch, Sink, Update};
+use esker::types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Update};
 use esker::{Access, Object};
 
 /// Checks the conditions of an update of a dkey. In a transaction, removes them from the update, since they have been
@@ -47,6 +47,24 @@ pub(crate) async fn check_punch(
         check(has_akey(object, dkey, akey, access).await?, false, true)?;
     }
     Ok(Cond::NONE)
+}
+
+/// Checks the condition of a punch of an object. Returns the remaining condition.
+pub(crate) async fn check_object_punch(
+    object: &Object,
+    cond: Cond,
+    access: Access<'_>,
+) -> Result<Cond> {
+    let (Access::Tx(_), true) = (access, cond.has(Cond::PUNCH)) else { return Ok(cond) };
+    let mut anchor = Anchor::Start;
+    while !anchor.is_end() {
+        // One dkey is enough: the object exists while it has any.
+        let found = object.list_dkeys(&mut anchor, ListLimit::entries(1), access).await?;
+        if !found.is_empty() {
+            return Ok(Cond::NONE);
+        }
+    }
+    Err(Code::NONEXIST)
 }
 
 /// `EXIST` if the key exists and the write `inserts` it; `NONEXIST` if it is missing and the write `changes` it.

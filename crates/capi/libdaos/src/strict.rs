@@ -4,12 +4,13 @@
 pub(crate) mod akeys;
 
 use crate::code::{Code, Result};
+use crate::conditions;
 use crate::list::Level;
 use crate::mgmt::SYSTEM;
 use ::dfs::limits::NAME_MAX;
 use esker::types::limits::DAOS_LEXICAL_KEY_MAX;
 use esker::types::ops::{AkeyRef, Anchor, Cond, ListLimit};
-use esker::types::{Epoch, ErrorKind, ObjectId, ObjectType};
+use esker::types::{Epoch, ObjectId, ObjectType};
 use esker::{Access, Container, FILES_LAYOUT, Object};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -183,13 +184,12 @@ async fn check_only(object: &Object, dkey: &[u8], akey: &[u8], access: Access<'_
     if found.iter().all(|other| other == akey) { Ok(()) } else { Err(Code::INVAL) }
 }
 
-/// Punches an object. The punch of a missing object succeeds, whatever the condition.
+/// Punches an object. In strict mode, the punch of a missing object succeeds, whatever the condition.
 pub(crate) async fn punch(object: &Object, cond: Cond, access: Access<'_>) -> Result<()> {
+    let cond = if is_on() { Cond::NONE } else { cond };
+    let cond = conditions::check_object_punch(object, cond, access).await?;
     akeys::note_punch(object, None, None, access);
-    match object.punch(cond, access).await {
-        Err(error) if is_on() && error.kind() == ErrorKind::NotFound => Ok(()),
-        outcome => Ok(outcome?),
-    }
+    Ok(object.punch(cond, access).await?)
 }
 
 /// Epoch of the last change of an object. DAOS returns the epoch of the latest change even to a reader of an older

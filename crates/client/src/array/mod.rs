@@ -75,6 +75,20 @@ impl Container {
         Array::create(self.object(oid), attributes, access).await
     }
 
+    /// Creates an array as [`Container::create_array`] does, but replaces attributes that exist: for callers that have
+    /// checked that there are none.
+    ///
+    /// # Errors
+    /// The errors of [`Container::create_array`], but not `Exists`.
+    pub async fn create_array_unchecked(
+        &self,
+        oid: ObjectId,
+        attributes: ArrayAttributes,
+        access: Access<'_>,
+    ) -> Result<Array> {
+        Array::create_unchecked(self.object(oid), attributes, access).await
+    }
+
     /// Opens an array created by [`Container::create_array`].
     ///
     /// # Errors
@@ -112,6 +126,19 @@ impl Array {
         let updates = [Update { akey: FLAT_AKEY, value, cond: Cond::AKEY_INSERT }];
         object.update(&ATTRIBUTES_DKEY, Cond::DKEY_INSERT, &updates, access).await?;
         Ok(Self::new(object, attributes))
+    }
+
+    /// Creates an array, or replaces the attributes of an existing one.
+    pub(crate) async fn create_unchecked(
+        object: Object,
+        attributes: ArrayAttributes,
+        access: Access<'_>,
+    ) -> Result<Self> {
+        check_type(&object, ObjectType::is_array)?;
+        attributes.check()?;
+        let array = Self::new(object, attributes);
+        array.put_attributes(access).await?;
+        Ok(array)
     }
 
     /// Opens an array: reads its attributes.

@@ -82,7 +82,7 @@ impl Array {
     }
 
     /// Stores the attributes of the array in its object.
-    async fn put_attributes(&self, access: Access<'_>) -> Result<()> {
+    pub(super) async fn put_attributes(&self, access: Access<'_>) -> Result<()> {
         let stored = self.attributes().to_bytes();
         let value = Value::Single(Source::One(&stored));
         let updates = [Update { akey: FLAT_AKEY, value, cond: Cond::NONE }];

@@ -1,7 +1,9 @@
 //! Transactions, snapshots and object tables through the C functions.
 use crate::common::*;
 use daos::abi::{Bytes, EpochRange, Handle, Iov, ObjId, Ptr};
+use daos::array::daos_array_create;
 use daos::kv::*;
+use daos::object::daos_obj_punch;
 use daos::oit::*;
 use daos::snapshot::*;
 use daos::tx::*;
@@ -131,6 +133,45 @@ fn conditions_are_checked_at_the_call() {
     put(oh, NONE, c"c", b"1");
     assert_eq!(daos_tx_commit(th, WAIT), TX_RESTART);
     daos_tx_close(th, WAIT);
+}
+
+/// A failed creation leaves the transaction as it is. As in DAOS, a second one in the same transaction succeeds, since it
+/// does not see the first.
+#[test]
+fn creation_of_existing_array_fails_at_the_call() {
+    let store = Store::new();
+    let (oh, known, new) = (open_kv(&store), store.oid(ARRAY, S1), store.oid(ARRAY, S1));
+    let create = |oid, th| {
+        let mut oh = NONE;
+        daos_array_create(store.coh, oid, th, 1, 8, at(&mut oh), WAIT)
+    };
+    assert_eq!(create(known, NONE), 0);
+    let th = begin(&store, 0);
+    assert_eq!(put(oh, th, c"a", b"1"), 0);
+    assert_eq!(create(known, th), EXIST);
+    assert_eq!((create(new, th), create(new, th)), (0, 0));
+    assert_eq!((create(store.oid(KV_HASHED, S1), th), create(known, th)), (INVAL, EXIST));
+    assert_eq!(daos_tx_commit(th, WAIT), 0);
+    assert_eq!((size(oh, NONE, c"a"), create(new, NONE)), (1, EXIST));
+    let (th, other) = (begin(&store, 0), store.oid(ARRAY, S1));
+    assert_eq!((create(other, th), create(other, NONE)), (0, 0));
+    assert_eq!(daos_tx_commit(th, WAIT), TX_RESTART);
+}
+
+#[test]
+fn conditional_punch_of_missing_object_fails_at_the_call() {
+    const PUNCH: u64 = 0x1;
+    let store = Store::new();
+    let (known, missing) = (open_kv(&store), open_kv(&store));
+    put(known, NONE, c"a", b"1");
+    let th = begin(&store, 0);
+    let punch = |oh| daos_obj_punch(oh, th, PUNCH, WAIT);
+    assert_eq!((punch(missing), punch(known)), (NONEXIST, 0));
+    assert_eq!(daos_tx_commit(th, WAIT), 0);
+    assert_eq!(size(known, NONE, c"a"), 0);
+    let th = begin(&store, 0);
+    assert_eq!(daos_obj_punch(missing, th, 0, WAIT), 0);
+    assert_eq!(daos_tx_commit(th, WAIT), 0);
 }
 
 /// Creates a snapshot with these options (`DAOS_SNAP_OPT_*`), and returns its epoch.
