@@ -9,7 +9,7 @@ use crate::orphans;
 use crate::set_attr;
 use esker::types::ops::{Sink, Source};
 use esker::types::{Error, ErrorKind, Extent, Result};
-use esker::{Access, Array, Proof, View, Wait, side_by_side, task};
+use esker::{Access, Array, ArrayRead, Proof, View, Wait, side_by_side, task};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How to open a file.
@@ -148,11 +148,20 @@ impl File {
             0 => Ok(0),
             len => {
                 let range = [Extent::new(offset, len)];
-                let read = self.content.read(&range, sink, self.node.fs().view()).await?;
-                self.check_lease()?;
-                Ok(read.bytes as usize)
+                Ok(self.read_ranges(&range, sink).await?.bytes as usize)
             }
         }
+    }
+
+    /// Reads several ranges in turn, as [`Array::read`] does, without blocking.
+    ///
+    /// # Errors
+    /// The errors of [`File::read_into`] and of [`Array::read`].
+    pub async fn read_ranges(&self, ranges: &[Extent], sink: Sink<'_>) -> Result<ArrayRead> {
+        self.check_readable()?;
+        let read = self.content.read(ranges, sink, self.node.fs().view()).await?;
+        self.check_lease()?;
+        Ok(read)
     }
 
     /// The `len` bytes from `offset` on, in place; `None` if they cannot be used so, because they are not one extent of
@@ -281,9 +290,11 @@ impl File {
     /// The size of the file in bytes.
     ///
     /// # Errors
-    /// Errors of the backend.
+    /// [`ErrorKind::NotFound`] as for [`File::read_into`]; errors of the backend.
     pub fn size(&self) -> Result<u64> {
-        self.content.size(self.node.fs().view()).wait()
+        let size = self.content.size(self.node.fs().view()).wait()?;
+        self.check_lease()?;
+        Ok(size)
     }
 
     /// The version of its content, for [`File::is_unchanged`]. `None` if the backend does not track changes.
@@ -439,9 +450,15 @@ impl File {
         fs.mounted().open_files.note_write(fs.container(), oid, new).await
     }
 
+    /// Records a change of its content, as [`File::note_write`] does, after a check that the content was not freed.
+    pub(crate) fn note_change(&self) -> Result<()> {
+        self.check_lease()?;
+        self.note_write().wait()
+    }
+
     /// Checks that the file still exists, if its lease was lost since the last check. Until the lease was taken again,
     /// another process could free the content of a removed file.
-    fn check_lease(&self) -> Result<()> {
+    pub(crate) fn check_lease(&self) -> Result<()> {
         let losses = self.node.fs().container().lease_losses(self.node.oid());
         if losses == self.losses.load(Ordering::Acquire) {
             return Ok(());

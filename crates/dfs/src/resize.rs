@@ -13,7 +13,7 @@ impl File {
     ///
     /// # Errors
     /// [`ErrorKind::NoHandle`] if it is not open for writing, [`ErrorKind::FileTooBig`],
-    /// [`ErrorKind::NoSpace`].
+    /// [`ErrorKind::NoSpace`]; [`ErrorKind::NotFound`] as for [`File::read_into`].
     pub fn set_len(&self, size: u64) -> Result<()> {
         self.check_writable()?;
         self.resize(size)
@@ -24,12 +24,12 @@ impl File {
         self.check_end(size, 0)?;
         let current = self.array().size(Access::Latest).wait()?;
         if current == size {
-            return self.note_write().wait();
+            return self.note_change();
         }
         let chunks = current.saturating_sub(size) / self.array().attributes().chunk_size;
         if chunks > CHUNKS_AT_ONCE_MAX {
             self.array().set_size(size, Access::Latest).wait()?;
-            return self.note_write().wait();
+            return self.note_change();
         }
         self.node().fs().transact(|access| {
             let current = self.array().size(access).wait()?;
@@ -38,7 +38,7 @@ impl File {
                 false => self.array().set_size(size, access).wait(),
             }
         })?;
-        self.note_write().wait()
+        self.note_change()
     }
 
     /// Writes a zero as the last byte, which makes the file `size` bytes long. `size` is at least 1.
@@ -54,7 +54,7 @@ impl File {
     pub fn punch(&self, offset: u64, len: u64) -> Result<()> {
         self.check_range(offset, len)?;
         self.node().fs().transact(|access| self.punch_in(offset, len, access))?;
-        self.note_write().wait()
+        self.note_change()
     }
 
     /// Punches the part of the range that lies in the file, and keeps the size of the file.
@@ -116,7 +116,7 @@ impl File {
                 if offset + len > size { self.end_at(offset + len, access) } else { Ok(()) }
             })?;
         }
-        self.note_write().wait()
+        self.note_change()
     }
 
     /// Fails if the file is not open for writing, or the range is empty or ends after the largest size.
@@ -142,7 +142,9 @@ impl File {
 
     /// The offset of the first stored byte at or after `offset`; `None` if only a hole follows.
     fn next_data(&self, offset: u64) -> Result<Option<u64>> {
-        self.array().next_data(offset, self.node().fs().view()).wait()
+        let found = self.array().next_data(offset, self.node().fs().view()).wait()?;
+        self.check_lease()?;
+        Ok(found)
     }
 
     /// True for the byte that [`File::set_len`] writes, and for one that a program wrote alike: zero, the last one,

@@ -2,8 +2,9 @@
 use super::{Cluster, SMALL, open_new, read_small, secret, write_small};
 use dfs::{Dfs, File, MountOptions};
 use esker::backend::Pool as _;
-use esker::types::ErrorKind;
 use esker::types::info::OpenMode;
+use esker::types::ops::Sink;
+use esker::types::{ErrorKind, Extent};
 use esker::{Native, Pool, Wait};
 use esker_engine::Engine;
 use esker_nodes::{Map, ShardedPool};
@@ -87,6 +88,28 @@ fn file_freed_while_its_node_was_away_is_not_read_as_empty() {
     assert_eq!(refused.kind(), ErrorKind::NotFound, "{refused}");
     assert!(refused.message().contains("is lost"), "{refused}");
     assert_eq!(file.write_at(0, b"more").unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+/// Nothing has found that the content is lost before each of these calls.
+#[test]
+fn file_freed_while_its_node_was_away_is_not_resized() {
+    let cluster = Cluster::new(2);
+    let (_fs, file) = cluster.file_without_a_name();
+    cluster.stop();
+    cluster.sweep();
+    cluster.restart();
+    let mut content = [0; SMALL];
+    let (ranges, sink) = ([Extent::new(0, 2), Extent::new(4, 2)], Sink::One(&mut content[..4]));
+    let refused = [
+        file.read_ranges(&ranges, sink).wait().map(drop),
+        file.size().map(drop),
+        file.set_len(1),
+        file.punch(0, 1),
+        file.allocate(0, 1, true),
+        file.seek_data(0).map(drop),
+    ];
+    let kinds = refused.map(|refused| refused.map_err(|error| error.kind()));
+    assert_eq!(kinds, [Err(ErrorKind::NotFound); 6]);
 }
 
 fn put(store: &TensorStore, value: u8) {

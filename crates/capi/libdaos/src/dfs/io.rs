@@ -49,8 +49,7 @@ pub extern "C" fn dfs_readx(
             let file = open.readable()?;
             let ranges = ranges(iod)?;
             let room = convert::room(sgl, |iov| iov.len)?;
-            let access = file.node().fs().view();
-            let read = file.array().read(ranges.as_slice(), room, access).await?;
+            let read = file.read_ranges(ranges.as_slice(), room).await?;
             read_size.needed()?.set(read.bytes);
             Ok(())
         })
