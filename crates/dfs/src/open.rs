@@ -23,6 +23,8 @@ pub(crate) struct OpenFile {
     written: Option<Time>,
     /// Modification time as stored.
     stored: Time,
+    /// Time of the last attempt of a write to store a time. It limits the attempts to one in [`LAG_MAX`].
+    attempted: Time,
 }
 
 /// A file of which this process has closed the last handle.
@@ -35,18 +37,29 @@ pub(crate) struct Closed {
 impl OpenFile {
     /// The record of an open file that no handle counts yet. `stored` is the modification time in its entry.
     pub(crate) fn new(lease: Lease, location: EntryLocation, stored: Time) -> Self {
-        Self { handles: 0, lease, location: Some(location), written: None, stored }
+        let location = Some(location);
+        Self { handles: 0, lease, location, written: None, stored, attempted: stored }
     }
 
-    /// If `due`, records that `time` is now stored. Returns it with the location of the entry, where the caller stores
-    /// it. `None` also if the entry is gone.
-    fn take_due(&mut self, time: Time, due: bool) -> Option<(EntryLocation, Time)> {
-        if !due {
+    /// Records a write at `now`. Returns this time with the location of the entry if the caller should store it there.
+    fn note_write(&mut self, now: Time) -> Option<(EntryLocation, Time)> {
+        self.written = Some(now);
+        if now.apart(self.attempted) < LAG_MAX {
             return None;
         }
-        let location = self.location.clone()?;
-        self.stored = time;
-        Some((location, time))
+        self.attempted = now;
+        Some((self.location.clone()?, now))
+    }
+
+    /// The time of the last write and the location of the entry, unless that time is stored or the entry is gone.
+    fn pending(&self) -> Option<(EntryLocation, Time)> {
+        let time = self.written.filter(|time| time.apart(self.stored) >= GRAIN)?;
+        Some((self.location.clone()?, time))
+    }
+
+    /// Records the modification time that was stored.
+    fn note_stored(&mut self, time: Time) {
+        (self.stored, self.attempted) = (time, time);
     }
 }
 
@@ -94,7 +107,8 @@ impl OpenFiles {
     }
 
     /// Records a write, and stores the time if the stored one is too old. `new` makes the record of a file that is not
-    /// open yet.
+    /// open yet. A time that cannot be stored stays pending, and the call succeeds: the data is written, so an error of
+    /// the time must not look like one of the write.
     pub(crate) async fn note_write(
         &self,
         container: &Container,
@@ -102,21 +116,29 @@ impl OpenFiles {
         new: impl Future<Output = Result<OpenFile>>,
     ) -> Result<()> {
         let now = Time::now();
-        let written = |file: &mut OpenFile| {
-            file.written = Some(now);
-            file.take_due(now, now.apart(file.stored) >= LAG_MAX)
-        };
-        let due = self.with(oid, new, written).await?;
-        store(container, oid, due).await
+        let due = self.with(oid, new, |file| file.note_write(now)).await?;
+        // `store_time` tries again, and reports an error.
+        let _ = self.store(container, oid, due).await;
+        Ok(())
     }
 
-    /// Stores the time of the last write to a file, if it differs from the stored one.
+    /// Stores the time of the last write to a file, if it differs from the stored one. After an error, it stays pending.
     pub(crate) fn store_time(&self, container: &Container, oid: ObjectId) -> Result<()> {
-        let due = self.0.lock().get_mut(&oid).and_then(|file| {
-            let time = file.written?;
-            file.take_due(time, time.apart(file.stored) >= GRAIN)
-        });
-        store(container, oid, due).wait()
+        let due = self.0.lock().get(&oid).and_then(OpenFile::pending);
+        self.store(container, oid, due).wait()
+    }
+
+    /// Stores the time of a file, if it is due.
+    async fn store(
+        &self,
+        container: &Container,
+        oid: ObjectId,
+        due: Option<(EntryLocation, Time)>,
+    ) -> Result<()> {
+        let Some((location, time)) = due else { return Ok(()) };
+        lazy::store(container, &location, oid, time).await?;
+        self.change(oid, |file| file.note_stored(time));
+        Ok(())
     }
 
     /// Stores the times of all files.
@@ -153,7 +175,10 @@ impl OpenFiles {
 
     /// Records that the times of a file were stored.
     pub(crate) fn note_stored(&self, oid: ObjectId, mtime: Time) {
-        self.change(oid, |file| (file.written, file.stored) = (None, mtime));
+        self.change(oid, |file| {
+            file.written = None;
+            file.note_stored(mtime);
+        });
     }
 
     /// Records the new location of a file's entry; `None` if the file lost its name.
@@ -166,17 +191,5 @@ impl OpenFiles {
         if let Some(file) = self.0.lock().get_mut(&oid) {
             work(file);
         }
-    }
-}
-
-/// Stores the time of a file, if that is due.
-async fn store(
-    container: &Container,
-    oid: ObjectId,
-    due: Option<(EntryLocation, Time)>,
-) -> Result<()> {
-    match due {
-        Some((location, time)) => lazy::store(container, &location, oid, time).await,
-        None => Ok(()),
     }
 }

@@ -136,3 +136,28 @@ fn changes_of_entries_succeed_if_the_time_of_their_directory_cannot_be_stored() 
     let report = check(&container, CheckOptions::default(), &mut |_| {}).unwrap();
     assert_eq!((report.files, report.leftovers.files), (0, 0));
 }
+
+/// The time of a file is stored after its data, so the write is complete. The time stays pending until it is stored.
+#[test]
+fn write_succeeds_if_the_time_of_its_file_cannot_be_stored() {
+    let lost = Arc::new(Lost { name: b"file", is_on: AtomicBool::new(false) });
+    let (fs, container) = mount(Arc::new(PoolBetween::before(Arc::new(Memory::new(2)), &lost)));
+    let node = fs.root().create(b"file", &Create::with_mode(0o600)).unwrap();
+    let file = node.open(Open::BOTH).unwrap();
+    // The time is so old that a write stores a new one.
+    file.set_attr(&SetAttr { mtime: Some(Time::default()), ..SetAttr::default() }).unwrap();
+    lost.is_on.store(true, Ordering::Relaxed);
+    assert_eq!(file.write_at(0, b"content").unwrap(), 7);
+    for _ in 0..2 {
+        assert_eq!(file.sync().unwrap_err().kind(), ErrorKind::Io);
+    }
+    assert_eq!(fs.flush().unwrap_err().kind(), ErrorKind::Io);
+    let stored = || {
+        let other = Dfs::mount(container.clone(), MountOptions::default()).unwrap();
+        other.root().lookup(b"file").unwrap().inode().mtime
+    };
+    assert_eq!(stored(), Time::default());
+    lost.is_on.store(false, Ordering::Relaxed);
+    file.sync().unwrap();
+    assert!(stored() > Time::default(), "the time was pending");
+}
