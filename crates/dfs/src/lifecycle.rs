@@ -7,7 +7,7 @@ use crate::superblock::{self, FileRules, NewDfs, RELAXED, ROOT_NAME, Roots, Supe
 use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode};
 use esker::types::{Error, ErrorKind, Result};
-use esker::{Access, Container, Pool, Wait};
+use esker::{Access, Container, Pool, Wait, check_label};
 
 /// Creates the container. If the backend has fixed layouts (`fixed_layouts`), the container is created with the
 /// properties of a file system, since they cannot be set later.
@@ -20,6 +20,25 @@ fn declare(pool: &Pool, container: &NewContainer<'_>, new: &NewDfs) -> Result<Co
     let mut metadata = container.metadata.to_vec();
     metadata.extend(properties.iter().map(|(name, value)| (name.as_str(), value.as_slice())));
     pool.create_container(&container.clone().with_metadata(&metadata)).wait()
+}
+
+/// Formats a new container and then gives it its label, by which other processes find it.
+fn complete(pool: &Pool, name: &str, label: Option<&str>, new: &NewDfs) -> Result<()> {
+    let container = pool.open_container(name, OpenMode::ReadWrite).wait()?;
+    Dfs::format(&container, new)?;
+    if label.is_some() {
+        container.rename(label).wait()?;
+    }
+    container.close().wait()
+}
+
+/// Fails with `Exists` if a container has the label, before anything is created.
+fn check_unused(pool: &Pool, label: &str) -> Result<()> {
+    check_label(label)?;
+    match pool.containers().wait()?.iter().any(|info| info.label == label) {
+        true => Err(Error::new(ErrorKind::Exists, format!("container {label} already exists"))),
+        false => Ok(()),
+    }
 }
 
 /// On a backend with fixed layouts, fails unless the container was created with the properties of this file system.
@@ -37,7 +56,8 @@ fn check_declared(container: &Container, new: &NewDfs) -> Result<()> {
 }
 
 impl Dfs {
-    /// Creates a container with a file system (DAOS: `dfs_cont_create`).
+    /// Creates a container with a file system (DAOS: `dfs_cont_create`). It gets its label at the end, so a process that
+    /// finds it by its label can mount it. If this process is killed before, a container without a label is left.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if the label is taken, [`ErrorKind::Invalid`] for invalid sizes or
@@ -47,18 +67,16 @@ impl Dfs {
         container: &NewContainer<'_>,
         new: &NewDfs,
     ) -> Result<ContainerInfo> {
-        let info = declare(pool, container, new)?;
+        let label = container.label;
+        label.map_or(Ok(()), |label| check_unused(pool, label))?;
+        let info = declare(pool, &container.clone().with_label(None), new)?;
         let name = info.uuid.to_string();
-        let format = || {
-            let container = pool.open_container(&name, OpenMode::ReadWrite).wait()?;
-            Self::format(&container, new)?;
-            container.close().wait()
-        };
-        match format() {
-            Ok(()) => Ok(info),
+        match complete(pool, &name, label, new) {
+            Ok(()) => Ok(ContainerInfo { label: label.unwrap_or_default().to_owned(), ..info }),
             Err(error) => {
-                // The caller gets the first error: it says why the file system could not be created.
-                let _ = pool.destroy_container(&name, true).wait();
+                // The caller gets the first error: it says why the file system could not be created. If the reply to the
+                // change of the label was lost, others may use the container, so it is not destroyed by force.
+                let _ = pool.destroy_container(&name, false).wait();
                 Err(error)
             }
         }
