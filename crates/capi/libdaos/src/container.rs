@@ -1,7 +1,7 @@
 //! Containers (`daos_cont.h`): creating, opening, querying, closing and destroying them.
 use crate::abi::{ContInfo, Event, Handle, Prop, Ptr, Str, UuidBytes};
 use crate::code::{Code, Result};
-use crate::handles::{Entry, OpenContainer, OpenPool, kind};
+use crate::handles::{Entry, Held, OpenContainer, OpenPool, kind};
 use crate::property::table::CONTAINER;
 use crate::{boundary, convert, handles, snapshot};
 use access::Rights;
@@ -118,7 +118,7 @@ pub extern "C" fn daos_cont_open2(
             coh.needed()?;
             let (mode, name) = (mode_of(flags)?, cont.text()?);
             if flags & (EVICT | EVICT_ALL) != 0 {
-                evict(&pool, name, mode == OpenMode::Exclusive).await?;
+                evict(&pool, name, mode).await?;
             }
             let open = access::open(&pool, name, mode).await?;
             let open = if flags & WITHOUT_STATS == WITHOUT_STATS { open.untimed() } else { open };
@@ -158,9 +158,9 @@ fn mode_of(flags: u32) -> Result<OpenMode> {
     }
 }
 
-/// Closes the container `name`, a label or UUID, for all handles of this process. With `all_users`, only the owner may
-/// do so.
-async fn evict(pool: &OpenPool, name: &str, all_users: bool) -> Result<()> {
+/// Closes the container `name`, a label or UUID, for all handles of this process, so that it can be opened in `mode`. If
+/// the open would fail nevertheless, returns its error and closes nothing.
+async fn evict(pool: &OpenPool, name: &str, mode: OpenMode) -> Result<()> {
     let all = pool.pool.containers().await?;
     // A container without a label has an empty one, which names none.
     let named = |about: &&ContainerInfo| match ContainerRef::parse(name) {
@@ -168,25 +168,41 @@ async fn evict(pool: &OpenPool, name: &str, all_users: bool) -> Result<()> {
         ContainerRef::Uuid(uuid) => about.uuid == uuid,
     };
     let Some(about) = all.iter().find(named) else { return Err(Code::NONEXIST) };
-    let pool = pool.pool.info().await?.uuid;
-    for entry in handles::open_entries() {
-        if let Entry::Container(open) = &*entry
-            && open.container.info().uuid == about.uuid
-            && open.pool.info().await?.uuid == pool
-        {
-            let rights =
-                if all_users { Rights::load(&open.container).await } else { Ok(Rights::ALL) };
-            match rights {
-                Ok(rights) if rights.is_owner() => {}
-                Ok(_) => return Err(Code::NO_PERM),
-                // It was evicted before, and the program has not closed the handle yet.
-                Err(Code::NO_HDL) => continue,
-                Err(code) => return Err(code),
-            }
-            open.evict().await?;
-        }
+    let own = own_handles(pool, about.uuid).await?;
+    let Some(first) = own.first() else { return Ok(()) };
+    if mode != OpenMode::ReadOnly && pool.for_containers.mode() == OpenMode::ReadOnly {
+        return Err(Code::NO_PERM);
+    }
+    Rights::load(&first.container).await?.within(mode)?;
+    let counted: u32 = own.iter().map(|open| open.handles()).sum();
+    if mode == OpenMode::Exclusive && about.handles > counted {
+        return Err(Code::BUSY);
+    }
+    for open in own {
+        open.evict().await?;
     }
     Ok(())
+}
+
+/// The handles of this process on a container, except those that were evicted and are not closed yet.
+async fn own_handles(pool: &OpenPool, uuid: Uuid) -> Result<Vec<Held<OpenContainer>>> {
+    let pool = pool.pool.info().await?.uuid;
+    let mut own = Vec::new();
+    for entry in handles::open_entries() {
+        let picked = entry.pick(|entry| match entry {
+            Entry::Container(open) if open.container.info().uuid == uuid => Some(open),
+            _ => None,
+        });
+        let Ok(open) = picked else { continue };
+        let is_evicted = match open.container.query().await.map_err(Code::from) {
+            Err(Code::NO_HDL) => true,
+            found => found.map(|_| false)?,
+        };
+        if !is_evicted && open.pool.info().await?.uuid == pool {
+            own.push(open);
+        }
+    }
+    Ok(own)
 }
 
 /// Older name of [`daos_cont_open2`].

@@ -525,6 +525,11 @@ impl OpenContainer {
         self
     }
 
+    /// Number of handles that the backend counts for this one.
+    pub(crate) fn handles(&self) -> u32 {
+        u32::from(self.is_own) + u32::from(self.is_own && self.described.is_some())
+    }
+
     /// Closes the container for all handles on it.
     pub(crate) async fn evict(&self) -> Result<()> {
         if let Some(described) = &self.described {

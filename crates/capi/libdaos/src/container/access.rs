@@ -46,7 +46,7 @@ impl Rights {
     }
 
     /// Whether exclusive use is included, which an owner has and no list can grant.
-    pub(crate) fn is_owner(self) -> bool {
+    fn is_owner(self) -> bool {
         self.has(EXCLUSIVE)
     }
 
@@ -54,7 +54,7 @@ impl Rights {
     ///
     /// # Errors
     /// [`Code::NO_PERM`] if the user may not open the container in this mode.
-    fn within(self, mode: OpenMode) -> Result<Self> {
+    pub(super) fn within(self, mode: OpenMode) -> Result<Self> {
         let enough = match mode {
             OpenMode::ReadOnly => self.has(READS),
             OpenMode::ReadWrite => self.has(READS) && self.has(WRITES),

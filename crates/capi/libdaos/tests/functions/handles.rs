@@ -4,15 +4,20 @@ use daos::abi::{ContInfo, EpochRange, Handle, Iov, Ptr};
 use daos::attribute::daos_cont_set_attr;
 use daos::container::daos_cont_query;
 use daos::container::*;
+use daos::dfs::check::dfs_cont_check;
 use daos::global::*;
 use daos::pool::daos_pool_query;
 use daos::pool::*;
 use daos::snapshot::*;
+use esker::types::info::OpenMode;
+use esker::{Pool, Wait};
 use std::ffi::{CStr, CString, c_int};
 
 const MDSTATS: u32 = 0x10;
 const EVICT: u32 = 0x20;
 const EVICT_ALL: u32 = 0x40;
+/// `DFS_CHECK_EVICT_ALL`.
+const CHECK_EVICT_ALL: u64 = 0x10;
 
 /// Opens the container of the store, and returns information about it.
 fn try_open(store: &Store, flags: u32) -> (c_int, Handle, ContInfo) {
@@ -76,6 +81,20 @@ fn handles_are_evicted() {
     for coh in [coh, alone, last] {
         assert_eq!(daos_cont_close(coh, WAIT), 0);
     }
+}
+
+/// Another opening of the pool has the container open, like another process.
+#[test]
+fn exclusive_open_that_is_busy_evicts_no_handle() {
+    let store = Store::new();
+    let pool = Pool::connect(store.name.to_str().unwrap(), OpenMode::ReadWrite).unwrap();
+    let other = pool.open_container("test", OpenMode::ReadOnly).wait().unwrap();
+    assert_eq!((try_open(&store, EX | EVICT_ALL).0, works(store.coh)), (BUSY, 0));
+    let checked = dfs_cont_check(store.poh, text(c"test"), CHECK_EVICT_ALL, Ptr::null());
+    assert_eq!((checked, works(store.coh)), (libc::EBUSY, 0));
+    other.close().wait().unwrap();
+    let (opened, alone, _) = try_open(&store, EX | EVICT_ALL);
+    assert_eq!((opened, works(store.coh), daos_cont_close(alone, WAIT)), (0, NO_HDL, 0));
 }
 
 #[test]

@@ -85,6 +85,20 @@ fn opening_needs_a_permission_of_the_mode() {
     }
 }
 
+#[test]
+fn open_without_permission_evicts_no_handle() {
+    const EVICT: u32 = 0x20;
+    const EVICT_ALL: u32 = 0x40;
+    let (store, coh) = opened("r", RO);
+    for flags in [RW | EVICT, EX | EVICT_ALL] {
+        assert_eq!(try_open(&store, flags).0, NO_PERM, "{flags:#x}");
+        let queried = daos_cont_query(coh, at(&mut ContInfo::default()), Ptr::null(), WAIT);
+        assert_eq!(queried, 0, "{flags:#x}");
+    }
+    let (done, new) = try_open(&store, RO | EVICT);
+    assert_eq!((done, daos_cont_close(new, WAIT), daos_cont_close(coh, WAIT)), (0, 0, 0));
+}
+
 /// Writes a value to the container, and returns the result of the first call that fails, or 0.
 fn put(coh: Handle) -> c_int {
     let (mut oh, mut oid) = (NONE, daos::abi::ObjId { lo: 9, hi: 0 });
