@@ -256,19 +256,31 @@ pub extern "C" fn daos_pool_filter_cont(
     })
 }
 
-/// Returns information about a container. None if it was destroyed since it was listed, or is open for exclusive use.
+/// Returns information about a container. None if it was destroyed since it was listed.
 async fn described(pool: &Pool, about: &ContainerInfo) -> Result<Option<PoolContInfo2>> {
-    let name = about.uuid.to_string();
-    let container = match pool.open_container(&name, OpenMode::ReadOnly).await.map_err(Code::from) {
-        Ok(container) => container,
-        Err(Code::NONEXIST | Code::BUSY) => return Ok(None),
+    let cinfo = match queried(pool, about).await {
+        Ok(cinfo) => ContInfo { nhandles: about.handles, ..cinfo },
+        Err(Code::NONEXIST | Code::NO_HDL) => return Ok(None),
+        // It is open for exclusive use.
+        Err(Code::BUSY) => without_opening(about),
         Err(code) => return Err(code),
     };
+    Ok(Some(PoolContInfo2 { id: listed(about), cinfo, reserved: [Ptr::null(); 2] }))
+}
+
+/// Opens a container and returns information about it.
+async fn queried(pool: &Pool, about: &ContainerInfo) -> Result<ContInfo> {
+    let container = pool.open_container(&about.uuid.to_string(), OpenMode::ReadOnly).await?;
     let queried = container::info_of(&container).await;
     container.close().await?;
-    let mut cinfo = queried?;
-    cinfo.nhandles = about.handles;
-    Ok(Some(PoolContInfo2 { id: listed(about), cinfo, reserved: [Ptr::null(); 2] }))
+    queried
+}
+
+/// Information about a container that cannot be opened. Its snapshots and the time of its last open are not known, and it
+/// counts as unchanged since its creation.
+fn without_opening(about: &ContainerInfo) -> ContInfo {
+    let (uuid, nhandles, md_mtime) = (about.uuid.0, about.handles, about.created.0);
+    ContInfo { uuid, nhandles, md_mtime, ..ContInfo::default() }
 }
 
 /// `DAOS_POOL_CONT_FILTER_MAX_NPARTS`.

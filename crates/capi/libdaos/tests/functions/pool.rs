@@ -2,7 +2,7 @@
 use crate::common::*;
 use daos::abi::{ContInfo, Filter, FilterPart, PoolContInfo, PoolContInfo2, PoolInfo, Ptr};
 use daos::abi::{Handle, RankList, TargetInfo};
-use daos::container::daos_cont_create_with_label;
+use daos::container::{daos_cont_close, daos_cont_create_with_label};
 use daos::pool::*;
 use daos::ranks::d_rank_list_free;
 
@@ -70,7 +70,7 @@ fn a_read_only_pool_refuses_new_containers() {
     assert_eq!(destroyed, NO_PERM);
     let coh = open(poh, RW);
     assert_eq!(set_attribute(coh), 0, "a container has permissions of its own");
-    assert_eq!(daos::container::daos_cont_close(coh, WAIT), 0);
+    assert_eq!(daos_cont_close(coh, WAIT), 0);
     assert_eq!(daos_pool_disconnect(poh, WAIT), 0);
 }
 
@@ -128,6 +128,15 @@ fn filtered(store: &Store, filter: Ptr<Filter>) -> (i32, u64) {
     let mut count = 4;
     let done = daos_pool_filter_cont(store.poh, filter, at(&mut count), list(&mut found), WAIT);
     (done, count)
+}
+
+#[test]
+fn exclusively_open_containers_are_filtered_too() {
+    let store = Store::new();
+    daos_cont_close(store.coh, WAIT);
+    let coh = open(store.poh, EX);
+    assert_eq!(filtered(&store, Ptr::null()), (0, 1));
+    daos_cont_close(coh, WAIT);
 }
 
 #[test]
