@@ -206,8 +206,12 @@ pub extern "C" fn dfs_cont_set_owner(
         };
         let uid = own(user, uid, accounts::uid_of)?;
         let gid = own(group, gid, accounts::gid_of)?;
-        errno::code(daos_cont_set_owner_no_check(coh, user, group, Ptr::null()))?;
+        // Fails before anything is changed if the container has no file system, or the user may not change it.
         let fs = ::dfs::Dfs::mount(container, ::dfs::MountOptions::default())?;
+        if fs.is_read_only() {
+            return Err(Errno::PERM);
+        }
+        errno::code(daos_cont_set_owner_no_check(coh, user, group, Ptr::null()))?;
         fs.root().set_attr(&SetAttr { uid, gid, ..SetAttr::default() })?;
         Ok(())
     })

@@ -7,6 +7,7 @@ use daos::attribute::{daos_cont_list_attr, daos_cont_set_attr};
 use daos::container::access::*;
 use daos::container::*;
 use daos::dfs::check::dfs_cont_scan;
+use daos::dfs::create::{dfs_cont_create_with_label, dfs_cont_set_owner};
 use daos::duns::duns_link_cont;
 use daos::global::*;
 use daos::kv::*;
@@ -97,6 +98,33 @@ fn open_without_permission_evicts_no_handle() {
     }
     let (done, new) = try_open(&store, RO | EVICT);
     assert_eq!((done, daos_cont_close(new, WAIT), daos_cont_close(coh, WAIT)), (0, 0, 0));
+}
+
+/// The owner, as the list of properties of a container names it.
+fn owner(coh: Handle) -> String {
+    let prop = asking(OWNER, 0);
+    assert_eq!(daos_cont_query(coh, at(&mut ContInfo::default()), prop, WAIT), 0);
+    let owner = read(prop.get().unwrap().entries.get().unwrap().value.string());
+    daos_prop_free(prop);
+    owner
+}
+
+#[test]
+fn owner_of_container_stays_if_its_root_cannot_change() {
+    let change = |coh| dfs_cont_set_owner(coh, text(c"other@"), 4321, Ptr::null(), u32::MAX);
+    let store = Store::new();
+    let before = owner(store.coh);
+    assert_eq!((change(store.coh), owner(store.coh)), (libc::EINVAL, before), "no file system");
+
+    let (label, mut coh) = (text(c"files"), NONE);
+    let (attr, uuid, dfs) = (Ptr::null(), Ptr::null(), Ptr::null());
+    let made = dfs_cont_create_with_label(store.poh, label, attr, uuid, at(&mut coh), dfs);
+    assert_eq!((made, overwrite(coh, "A::OWNER@:rto")), (0, 0));
+    daos_cont_close(coh, WAIT);
+    assert_eq!(daos_cont_open2(store.poh, label, RW, at(&mut coh), Ptr::null(), WAIT), 0);
+    let before = owner(coh);
+    assert_eq!((change(coh), owner(coh)), (libc::EPERM, before), "the user may not write");
+    daos_cont_close(coh, WAIT);
 }
 
 /// Writes a value to the container, and returns the result of the first call that fails, or 0.
