@@ -51,6 +51,18 @@ pub(crate) async fn epochs(container: &Container) -> Result<Vec<Epoch>> {
 pub(crate) async fn create(container: &Container) -> Result<Epoch> {
     let last = epochs(container).await?.last().copied().unwrap_or_default();
     let epoch = Epoch::after(last);
+    if let Err(code) = fill(container, epoch).await {
+        // With `EXIST`, another caller has a table of this epoch. The caller gets the first error.
+        if code != Code::EXIST {
+            let _ = table(container, epoch).punch(Cond::NONE, Access::Latest).await;
+        }
+        return Err(code);
+    }
+    Ok(epoch)
+}
+
+/// Writes the entries of a table, and then registers it.
+async fn fill(container: &Container, epoch: Epoch) -> Result<()> {
     let (table, mut at) = (table(container, epoch), Anchor::default());
     while !at.is_end() {
         let oids = container.list_objects(&mut at, BATCH, Access::Latest).await?;
@@ -61,8 +73,7 @@ pub(crate) async fn create(container: &Container) -> Result<Epoch> {
         });
         side_by_side(written.collect(), BATCH).await.into_iter().collect::<Result<()>>()?;
     }
-    put(&register(container), &epoch.0.to_be_bytes(), Cond::DKEY_INSERT).await?;
-    Ok(epoch)
+    put(&register(container), &epoch.0.to_be_bytes(), Cond::DKEY_INSERT).await
 }
 
 /// The next object ids of the table of this epoch, at most `count`. Moves `at` past them.
@@ -80,8 +91,10 @@ pub(crate) async fn list(
 
 /// Removes a table; `NONEXIST` if there is none.
 pub(crate) async fn destroy(container: &Container, epoch: Epoch) -> Result<()> {
-    register(container).punch_dkey(&epoch.0.to_be_bytes(), Cond::PUNCH, Access::Latest).await?;
-    Ok(table(container, epoch).punch(Cond::NONE, Access::Latest).await?)
+    // The entry in the register is removed last: without it, a repeated call would not find what is left of the table.
+    table(container, epoch).punch(Cond::NONE, Access::Latest).await?;
+    let dkey = epoch.0.to_be_bytes();
+    Ok(register(container).punch_dkey(&dkey, Cond::PUNCH, Access::Latest).await?)
 }
 
 /// Stores a dkey in the object: the entry of an object in a table, or of a table in the register.
@@ -96,4 +109,95 @@ async fn has_dkey(object: &Object, dkey: &[u8]) -> Result<bool> {
     let mut fetch = Fetch::single(AKEY, Sink::None);
     object.fetch(dkey, Cond::NONE, std::slice::from_mut(&mut fetch), Access::Latest).await?;
     Ok(fetch.reply.size > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker::backend::memory::Memory;
+    use esker::backend::{Capabilities, NewContainer, OpenContainer, Reply};
+    use esker::types::ErrorKind;
+    use esker::types::info::OpenMode;
+    use esker::types::ops::{self, WriteOp};
+    use esker::{Pool, Wait};
+    use esker_conformance::between::{Interceptor, PoolBetween};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A pool without snapshots. While a flag is set, new entries of the register fail, or punches of objects.
+    #[derive(Default)]
+    struct Failing {
+        of_register: AtomicBool,
+        of_punches: AtomicBool,
+    }
+
+    impl Interceptor for Failing {
+        fn pass<'a, T: Send + Unpin + 'a>(
+            &'a self,
+            call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
+        ) -> Reply<'a, T> {
+            call()
+        }
+
+        fn capabilities(&self, of: Capabilities) -> Capabilities {
+            Capabilities { snapshots: false, ..of }
+        }
+
+        fn write<'a>(
+            &'a self,
+            to: &'a dyn OpenContainer,
+            change: ops::Change<'a>,
+        ) -> Reply<'a, Epoch> {
+            let is_on = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+            let fails = change.writes.iter().any(|write| match write.op {
+                WriteOp::Update { cond, .. } => {
+                    cond.has(Cond::DKEY_INSERT) && is_on(&self.of_register)
+                }
+                WriteOp::PunchObject { .. } => is_on(&self.of_punches),
+                _ => false,
+            });
+            if fails { Reply::Ready(Err(ErrorKind::Io.into())) } else { to.write(change) }
+        }
+    }
+
+    /// A container with an object, in a pool that fails some changes.
+    fn container() -> (Arc<Failing>, Container) {
+        let failing = Arc::<Failing>::default();
+        let pool = PoolBetween::before(Arc::new(Memory::new(2)), &failing);
+        let pool = Pool::from_backend(Arc::new(pool), OpenMode::ReadWrite);
+        pool.create_container(&NewContainer::named("test")).wait().unwrap();
+        let container = pool.open_container("test", OpenMode::ReadWrite).wait().unwrap();
+        let oid = ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);
+        put(&container.object(oid), b"dkey", Cond::NONE).wait().unwrap();
+        (failing, container)
+    }
+
+    /// Number of objects in the container.
+    fn objects(container: &Container) -> usize {
+        let mut at = Anchor::default();
+        container.list_objects(&mut at, BATCH, Access::Latest).wait().unwrap().len()
+    }
+
+    #[test]
+    fn failed_creation_leaves_no_entries() {
+        let (failing, container) = container();
+        failing.of_register.store(true, Ordering::Relaxed);
+        assert!(create(&container).wait().is_err());
+        assert_eq!(objects(&container), 1);
+        failing.of_register.store(false, Ordering::Relaxed);
+        create(&container).wait().unwrap();
+        assert_eq!(objects(&container), 3, "with a table and the register");
+    }
+
+    #[test]
+    fn failed_destruction_is_repeated() {
+        let (failing, container) = container();
+        let epoch = create(&container).wait().unwrap();
+        failing.of_punches.store(true, Ordering::Relaxed);
+        assert!(destroy(&container, epoch).wait().is_err());
+        failing.of_punches.store(false, Ordering::Relaxed);
+        destroy(&container, epoch).wait().unwrap();
+        assert_eq!(objects(&container), 1);
+        assert_eq!(destroy(&container, epoch).wait(), Err(Code::NONEXIST));
+    }
 }

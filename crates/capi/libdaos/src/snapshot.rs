@@ -128,9 +128,15 @@ pub extern "C" fn daos_cont_destroy_snap(coh: Handle, epr: EpochRange, ev: Ptr<E
                 return Err(Code::INVAL);
             }
             let epoch = Epoch(epr.lo);
-            destroy(&container.container, epoch).await?;
-            Time::Changed.touch(&container).await;
-            oit::drop_marks(&container.container, epoch).await
+            let destroyed = destroy(&container.container, epoch).await;
+            match destroyed {
+                Ok(()) => Time::Changed.touch(&container).await,
+                // An earlier call may have destroyed the snapshot, but not its marks.
+                Err(Code::NONEXIST) => {}
+                Err(code) => return Err(code),
+            }
+            oit::drop_marks(&container.container, epoch).await?;
+            destroyed
         })
     })
 }
