@@ -29,12 +29,8 @@ impl EntryFilter {
         if flags & !(NAME | NEWER | INCLUDE_DIRS) != 0 || flags & (NAME | NEWER) == 0 {
             return Err(Errno::INVAL);
         }
-        let name: Vec<_> = predicate.name.iter().map(|byte| byte.cast_unsigned()).collect();
-        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        // Fails if the pattern is not valid.
-        is_like(b"", name)?;
         Ok(Self {
-            name: (flags & NAME != 0).then(|| name.to_vec()),
+            name: if flags & NAME != 0 { Some(pattern(predicate)?) } else { None },
             newer: (flags & NEWER != 0).then_some(predicate.newer),
             includes_dirs: flags & INCLUDE_DIRS != 0,
         })
@@ -50,6 +46,14 @@ impl EntryFilter {
         }
         self.name.as_ref().map_or(Ok(true), |pattern| is_like(&entry.name, pattern))
     }
+}
+
+/// The pattern of a predicate; fails if it is not valid. Without `DFS_FILTER_NAME`, the caller need not have set one.
+fn pattern(predicate: &Predicate) -> Result<Vec<u8>> {
+    let bytes = predicate.name.iter().map(|byte| byte.cast_unsigned());
+    let pattern: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+    is_like(b"", &pattern)?;
+    Ok(pattern)
 }
 
 /// Creates a filter.

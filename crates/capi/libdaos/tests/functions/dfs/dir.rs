@@ -233,7 +233,10 @@ fn filtered_listing_selects_names_and_times() {
     assert_eq!(found(create(b"a%", 0, NAME).ok().unwrap(), 64), expected);
     assert_eq!(found(create(b"a%", 0, NAME | NEWER).ok().unwrap(), 1), expected);
     assert_eq!(found(create(b"a.1", 0, NAME | INCLUDE_DIRS).ok().unwrap(), 64), [a(1)]);
-    assert_eq!(found(create(b"", i64::MAX, NEWER).ok().unwrap(), 64), [below]);
+    // Without `NAME`, the pattern is ignored, valid or not.
+    for pattern in [&b""[..], b"a\\"] {
+        assert_eq!(found(create(pattern, i64::MAX, NEWER).ok().unwrap(), 64), [below.clone()]);
+    }
     assert!(
         found(create(b"%", i64::MAX, NAME | NEWER | INCLUDE_DIRS).ok().unwrap(), 64).is_empty()
     );
