@@ -157,11 +157,11 @@ pub extern "C" fn daos_pool_global2local(glob: Iov, poh: Ptr<Handle>) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_local2global(coh: Handle, glob: Ptr<Iov>) -> c_int {
     boundary::now(|| {
-        let container = handles::any_container(coh)?;
-        let container = &container.container;
-        let mut blob = header(CONTAINER_MAGIC, convert::mode_bit(container.mode()));
+        let open = handles::any_container(coh)?;
+        // The mode in which the user opened it, also if that may change its metadata only.
+        let mut blob = header(CONTAINER_MAGIC, convert::mode_bit(open.described().mode()));
         blob.extend_from_slice(&Origin::encode(coh));
-        blob.extend_from_slice(&container.info().uuid.0);
+        blob.extend_from_slice(&open.container.info().uuid.0);
         put(glob, &blob)
     })
 }

@@ -248,7 +248,7 @@ fn the_owner_may_always_read_and_change_the_list() {
 }
 
 #[test]
-fn a_global_handle_grants_no_further_permissions() {
+fn a_global_handle_grants_the_permissions_of_its_original() {
     let (store, coh) = opened("rT", RW);
     let mut room = [0; 256];
     let mut glob = iov_room(&mut room);
@@ -260,6 +260,9 @@ fn a_global_handle_grants_no_further_permissions() {
         let mut other = NONE;
         assert_eq!(daos_cont_global2local(store.poh, iov(&blob), at(&mut other)), 0);
         assert_eq!((put(other), overwrite(other, "A::OWNER@:rw")), (NO_PERM, NO_PERM));
+        let most = asking(SNAPSHOT_MAX, 5);
+        assert_eq!(daos_cont_set_prop(other, most, WAIT), 0, "as the original handle");
+        daos_prop_free(most);
         daos_cont_close(other, WAIT);
     }
     daos_cont_close(coh, WAIT);
