@@ -411,8 +411,8 @@ impl OpenPool {
     /// opened with.
     pub(crate) fn new(pool: Pool, name: &str) -> Self {
         let open = Arc::new(AtomicBool::new(true));
-        let for_containers = pool.clone();
-        Self { pool, for_containers, name: name.into(), uses: Arc::default(), open, is_own: true }
+        let (for_containers, name) = (pool.clone(), with_absolute_path(name).into());
+        Self { pool, for_containers, name, uses: Arc::default(), open, is_own: true }
     }
 
     /// Connects to a pool. For a read-only connection, the pool is also opened for writing if this user may do so,
@@ -469,6 +469,21 @@ impl OpenPool {
         let (rights, described) = (Rights::ALL, None);
         OpenContainer { container, described, rights, pool, uses, is_own: true, is_timed: true }
     }
+}
+
+/// Schemes of URLs with the path of a pool.
+const PATH_SCHEMES: [&str; 3] = ["esker", "nodes", "posix"];
+
+/// The name of a pool; a URL with a relative path gets the absolute one, because other processes may have another working
+/// directory.
+fn with_absolute_path(name: &str) -> String {
+    let absolute = || {
+        let (scheme, path) = name.split_once(':')?;
+        let path = PATH_SCHEMES.contains(&scheme).then(|| path.strip_prefix("//").unwrap_or(path));
+        let path = std::path::absolute(path?).ok()?;
+        Some(format!("{scheme}:{}", path.to_str()?))
+    };
+    absolute().unwrap_or_else(|| name.to_owned())
 }
 
 impl Drop for OpenPool {
@@ -547,5 +562,26 @@ impl OpenContainer {
 impl Drop for OpenContainer {
     fn drop(&mut self) {
         self.uses.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_paths_in_names_of_pools_become_absolute() {
+        let here = std::env::current_dir().unwrap();
+        let here = here.to_str().unwrap();
+        for name in ["tank", "memory:./p", "rados:p?conf=c", "daos:p", "posix:", "esker:/a/p"] {
+            assert_eq!(with_absolute_path(name), name);
+        }
+        for (name, absolute) in [
+            ("posix:./p?fsync=on", format!("posix:{here}/p?fsync=on")),
+            ("esker:p", format!("esker:{here}/p")),
+            ("nodes:///a/p.map", "nodes:/a/p.map".to_owned()),
+        ] {
+            assert_eq!(with_absolute_path(name), absolute);
+        }
     }
 }
