@@ -289,6 +289,34 @@ spawned(void)
 	OK(posix_spawn_file_actions_destroy(&actions));
 }
 
+/* A program in the directory, whatever happens to the descriptors of the child before it starts. */
+static void
+spawned_from_the_directory(void)
+{
+	posix_spawn_file_actions_t actions;
+	char                      *argv[] = {"cat", "-", NULL};
+	pid_t                      pid;
+	int                        fd = new_file("in", 0, 1);
+
+	GIVES(8, write(fd, "from in\n", 8));
+	OK(close(fd));
+	sh("cp /bin/cat cat");
+	OK(posix_spawn_file_actions_init(&actions));
+	OK(posix_spawn_file_actions_addopen(&actions, 0, "in", O_RDONLY, 0));
+	OK(posix_spawn_file_actions_addopen(&actions, 1, "out", O_WRONLY | O_CREAT | O_TRUNC, 0644));
+	/* The lowest free numbers. */
+	for (int number = fd; number < fd + 5; number++)
+		OK(posix_spawn_file_actions_adddup2(&actions, 0, number));
+	OK(posix_spawn(&pid, "./cat", &actions, NULL, argv, environ));
+	child_succeeds(pid);
+	holds("out", "from in\n");
+	OK(posix_spawn_file_actions_addclosefrom_np(&actions, 3));
+	OK(posix_spawn(&pid, "./cat", &actions, NULL, argv, environ));
+	child_succeeds(pid);
+	holds("out", "from in\n");
+	OK(posix_spawn_file_actions_destroy(&actions));
+}
+
 static void
 spawned_in_directory(void)
 {
@@ -579,7 +607,8 @@ main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(shared_offset_after_fork), TEST(shared_copies_after_fork), TEST(offset_while_forking), TEST(append_set_by_child),
 		TEST(shared_at_the_limit), TEST(signals_while_forking), TEST(kept_over_exec), TEST(redirected_output),
-		TEST(spawned), TEST(spawned_in_directory), TEST(vforked), TEST(listed_arguments), TEST(removed_over_exec),
+		TEST(spawned), TEST(spawned_from_the_directory), TEST(spawned_in_directory), TEST(vforked), TEST(listed_arguments),
+		TEST(removed_over_exec),
 		TEST(removed_over_start), TEST(copies), TEST(closed_in_ranges),
 		TEST(closed_altogether), TEST(lowest_numbers), TEST(many_descriptors),
 	};

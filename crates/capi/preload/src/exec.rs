@@ -4,7 +4,7 @@ use crate::edge::{Text, Texts, export, real};
 use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::paths::{self, MountPath, shown};
 use crate::serve::serve;
-use crate::{config, descriptors, needed, process, raw, threads, unreached};
+use crate::{config, descriptors, internal, needed, process, raw, threads, unreached};
 use dfs::{Follow, Open};
 use esker_preload_interface::{File, Node};
 use std::arch::naked_asm;
@@ -78,13 +78,25 @@ impl Program {
                 (self.path, self.arguments) = (arguments[0].clone(), arguments);
             }
             None => {
-                self.copy = copy(file, &node.name()?)?;
+                self.copy = internal::keep(copy(file, &node.name()?)?);
                 let path = format!("/proc/self/fd/{}", self.copy);
                 // A program without a name has no directory to search.
                 let known = node.path().map_or_else(|_| Vec::new(), |path| shown(&path));
                 needed::add(Path::new(&path), &known, &mut self.environment);
                 self.path = c_string(path.into_bytes())?;
             }
+        }
+        Ok(())
+    }
+
+    /// Names a copy in memory by the descriptor of this process. The child of `posix_spawn` may close its own descriptor
+    /// of that number before it starts the program, or give the number to another file.
+    pub(crate) fn reach_from_child(&mut self) -> Answer<()> {
+        if self.copy >= 0 {
+            let mut room = [0; 32];
+            let own = raw::read_link(c"/proc/self", &mut room)?;
+            let path = [b"/proc/", own, format!("/fd/{}", self.copy).as_bytes()].concat();
+            self.path = c_string(path)?;
         }
         Ok(())
     }
@@ -110,6 +122,7 @@ impl Program {
     /// Closes the copy in memory, which stays open in the process that runs it.
     pub(crate) fn close_copy(&self) {
         if self.copy >= 0 {
+            internal::forget(self.copy);
             raw::close(self.copy);
         }
     }

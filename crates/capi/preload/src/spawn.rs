@@ -36,6 +36,7 @@ fn spawn(
     let program = serve_program(|| {
         let mut program = Program::new(path, arguments, environment);
         program.reach()?;
+        program.reach_from_child()?;
         Ok(program)
     });
     match program {
