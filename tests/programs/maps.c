@@ -39,6 +39,33 @@ private_writing(void)
 	OK(close(fd));
 }
 
+/* Advice to drop the memory of a private mapping does not change what it shows, as for any file. */
+static void
+advised_private(void)
+{
+	int            fd = new_file("file", SIZE, 2), space = PROT_READ | PROT_WRITE;
+	unsigned char *map = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE, fd, 0), *part = map + 65536, *moved;
+
+	CHECK(map != MAP_FAILED);
+	OK(madvise(map, SIZE, MADV_DONTNEED));
+	CHECK(is_pattern(map, SIZE, 0, 2));
+	FAILS(EINVAL, madvise(map, SIZE, MADV_FREE));
+	FAILS(EINVAL, madvise(map, SIZE, MADV_WIPEONFORK));
+	OK(munmap(part, 65536));
+	CHECK(mmap(part, 65536, space, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == part);
+	memset(part, 1, 65536);
+	OK(madvise(map, SIZE, MADV_DONTNEED));
+	CHECK(is_pattern(map, 65536, 0, 2) && is_zero(part, 65536));
+	CHECK(is_pattern(part + 65536, SIZE - 131072, 131072, 2));
+	moved = mremap(map, 8192, 16384, MREMAP_MAYMOVE);
+	CHECK(moved != MAP_FAILED ? is_pattern(moved, 16384, 0, 2) : errno == ENOMEM);
+	moved = mremap(part + 65536, 65536, 4096, 0);
+	CHECK(moved == part + 65536);
+	OK(madvise(moved, 4096, MADV_DONTNEED));
+	CHECK(is_pattern(moved, 4096, 131072, 2));
+	OK(close(fd));
+}
+
 static void
 shared_reading(void)
 {
@@ -380,7 +407,7 @@ int
 main(int argc, char **argv)
 {
 	static const struct test tests[] = {
-		TEST(private_reading), TEST(private_writing), TEST(shared_reading), TEST(parts),
+		TEST(private_reading), TEST(private_writing), TEST(advised_private), TEST(shared_reading), TEST(parts),
 		TEST(refused), TEST(persistent_memory), TEST(shared_writing),
 		TEST(shared_between_processes), TEST(in_a_child),
 		TEST(untouched), TEST(written_by_another_process),

@@ -44,6 +44,7 @@ mod open_file;
 mod pages;
 mod paths;
 mod position;
+mod private_maps;
 mod process;
 mod raw;
 mod report;

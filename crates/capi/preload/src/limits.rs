@@ -30,3 +30,6 @@ pub(crate) const NOTES_MAX: usize = 64;
 /// Counters of mapped files that all processes of a pool share. Two files with the same counter only slow each other
 /// down.
 pub(crate) const MAPPED_COUNTERS: usize = 1 << 16;
+
+/// Private mappings of files that a process can have (Linux: 65,530 mappings in all).
+pub(crate) const PRIVATE_MAPS_MAX: usize = 65_536;

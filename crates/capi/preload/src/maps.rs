@@ -1,10 +1,10 @@
 //! Files in memory: mmap.
 //!
-//! A private mapping of a file in the mount point is anonymous memory, filled from the file at the start. A shared
-//! mapping maps a file of the system that all processes map in place of the object ([`Pages`]). Calls that change the
-//! content of the object change that file, too ([`change_content`]). To find changes of the program, this library
-//! compares a shared writable mapping with a copy. It writes them to the object on msync, munmap and close, at the end
-//! of the process, and before this process reads the file.
+//! A private mapping of a file in the mount point is anonymous memory, filled from the file at the start
+//! ([`private_maps`]). A shared mapping maps a file of the system that all processes map in place of the object
+//! ([`Pages`]). Calls that change the content of the object change that file, too ([`change_content`]). To find changes
+//! of the program, this library compares a shared writable mapping with a copy. It writes them to the object on msync,
+//! munmap and close, at the end of the process, and before this process reads the file.
 //!
 //! The comparison reads a second mapping of the same memory, which only this library uses. Libraries that track
 //! mappings (UCX, libfabric, Open MPI) patch `munmap` and similar functions in machine code or in the tables of the
@@ -15,7 +15,7 @@ use crate::edge::export;
 use crate::open_file::OpenFile;
 use crate::pages::Pages;
 use crate::serve::serve;
-use crate::{descriptors, mapped, raw, report, threads};
+use crate::{descriptors, mapped, private_maps, raw, report, threads};
 use esker::types::ObjectId;
 use esker_preload_interface::File;
 use std::ffi::{c_int, c_long, c_void};
@@ -334,6 +334,7 @@ fn finish(
         return refuse(threads::errno());
     }
     let (start, length, protection) = (memory as usize, request.length, request.protection);
+    private_maps::remove(&range(start, length));
     let done = work(start).and_then(|()| match protection == libc::PROT_READ | libc::PROT_WRITE {
         true => Ok(()),
         false => raw::protect(start, length, protection),
@@ -341,6 +342,7 @@ fn finish(
     match done {
         Ok(()) => Ok(memory),
         Err(error) => {
+            private_maps::remove(&range(start, length));
             raw::unmap(start, length);
             Err(error)
         }
@@ -358,13 +360,13 @@ fn pages_of(oid: ObjectId) -> Answer<Arc<Pages>> {
     })
 }
 
-/// Reads the requested range of the file into the new private memory at `start`.
+/// Reads the requested range of the file into the new private memory at `start`, and records the mapping.
 fn fill(start: usize, request: MapRequest, file: Arc<OpenFile>) -> Answer<()> {
     let (length, offset) = (request.length, request.offset as u64);
     // SAFETY: the memory is new, has this length, and nothing else uses it yet.
     let memory = unsafe { std::slice::from_raw_parts_mut(start as *mut u8, length) };
     file.stored_file()?.read_at(offset, memory)?;
-    Ok(())
+    if private_maps::add(range(start, length)) { Ok(()) } else { refuse(libc::ENOMEM) }
 }
 
 /// Adds a shared mapping at `start` to the list. For a writable one, keeps a copy of its bytes, by which changes of the
@@ -390,7 +392,11 @@ fn map_any(request: MapRequest, real: impl Fn(MapRequest) -> *mut c_void) -> *mu
         let _ = threads::inside(|| unmapped(request.address, request.length));
     }
     if !request.is_ours() {
-        return real(request);
+        let memory = real(request);
+        if memory != libc::MAP_FAILED {
+            private_maps::remove(&range(memory as usize, request.length));
+        }
+        return memory;
     }
     match serve(|| map(request, real)) {
         Ok(memory) => memory,
@@ -404,6 +410,11 @@ fn map_any(request: MapRequest, real: impl Fn(MapRequest) -> *mut c_void) -> *mu
 /// End of an address range. The kernel maps whole pages, so `length` is rounded up.
 fn end(start: usize, length: usize) -> usize {
     start.saturating_add(length.checked_next_multiple_of(PAGE).unwrap_or(length))
+}
+
+/// The address range of a mapping.
+fn range(start: usize, length: usize) -> Range<usize> {
+    start..end(start, length)
 }
 
 /// Removes an address range from the list of mappings, because the program unmaps it. Writes its changes back first;
@@ -470,7 +481,47 @@ fn unmap(start: usize, length: usize, real: impl FnOnce() -> isize) -> isize {
         // An error of writing the changes has no effect: the memory is unmapped in any case.
         let _ = threads::inside(|| unmapped(start, length));
     }
+    private_maps::remove(&range(start, length));
     real()
+}
+
+/// Serves `mremap`. The additional memory of a longer mapping would not have the content of the file.
+fn resize(start: usize, length: usize, new_length: usize, real: impl FnOnce() -> isize) -> isize {
+    let old = range(start, length);
+    let is_private = private_maps::overlaps(&old);
+    if is_private && end(start, new_length) > old.end {
+        return to_c(refuse(libc::ENOMEM));
+    }
+    let moved = change(|| check_resize(start, new_length), real);
+    if moved >= 0 && is_private {
+        private_maps::remove(&old);
+        private_maps::remove(&range(moved as usize, new_length));
+        private_maps::add(range(moved as usize, new_length));
+    }
+    moved
+}
+
+/// `MADV_DONTNEED_LOCKED`, which the crate `libc` lacks.
+const DONTNEED_LOCKED: c_int = 24;
+
+/// Serves `madvise`. Private mappings keep their content, and refuse advice that is for anonymous memory only.
+fn advise(
+    start: usize,
+    length: usize,
+    advice: c_int,
+    real: impl Fn(usize, usize) -> isize,
+) -> isize {
+    let range = range(start, length);
+    if !start.is_multiple_of(PAGE) || !private_maps::overlaps(&range) {
+        return real(start, length);
+    }
+    match advice {
+        libc::MADV_DONTNEED | DONTNEED_LOCKED => {
+            private_maps::outside(&range, |part| real(part.start, part.len()))
+        }
+        libc::MADV_FREE | libc::MADV_WIPEONFORK => to_c(refuse(libc::EINVAL)),
+        _ => real(start, length),
+    }
 }
 
 /// Serves `syscall` with a call of this group, whose arguments are `a`; `None` for all other numbers. Libraries that
@@ -489,7 +540,10 @@ pub(crate) fn by_number(
         libc::SYS_munmap => unmap(a[0], a[1], || real(a)),
         libc::SYS_msync => change(|| synced(a[0], a[1]), || real(a)),
         libc::SYS_mprotect => protect(a[0], a[1], a[2] as c_int, || real(a)),
-        libc::SYS_mremap => change(|| check_resize(a[0], a[2]), || real(a)),
+        libc::SYS_mremap => resize(a[0], a[1], a[2], || real(a)),
+        libc::SYS_madvise => {
+            advise(a[0], a[1], a[2] as c_int, |start, length| real([start, length, a[2], 0, 0, 0]))
+        }
         _ => return None,
     };
     Some(done as c_long)
@@ -537,7 +591,11 @@ export! {
         -> *mut c_void
     | next {
         let real = || next(address, length, new_length, flags, new) as isize;
-        change(|| check_resize(address, new_length), real) as *mut c_void
+        resize(address, length, new_length, real) as *mut c_void
+    }
+
+    fn madvise(address: usize, length: usize, advice: c_int) -> c_int | next {
+        advise(address, length, advice, |start, length| next(start, length, advice) as isize) as c_int
     }
 }
 
