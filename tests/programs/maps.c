@@ -362,6 +362,38 @@ child_outlives_the_mapping_of_its_parent(void)
 	child_succeeds(writer);
 }
 
+/* A child stores after its parent has unmapped the file, and makes no call before it ends or starts a program. */
+static void
+stored_by_a_child(void)
+{
+	for (int way = 0; way < 2; way++) {
+		char           name[] = {'f', (char)('0' + way), 0}, *argv[] = {"true", NULL};
+		int            fd = new_file(name, SIZE, 12), ends[2];
+		unsigned char *map = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), byte;
+		pid_t          pid;
+
+		if (map == MAP_FAILED) {
+			CHECK(errno == ENODEV);
+			return;
+		}
+		OK(pipe(ends));
+		pid = fork();
+		if (pid == 0) {
+			GIVES(1, read(ends[0], &byte, 1));
+			map[100000] = 77;
+			if (way == 0)
+				_exit(0);
+			execv("/bin/true", argv);
+		}
+		OK(munmap(map, SIZE));
+		GIVES(1, write(ends[1], "g", 1));
+		child_succeeds(pid);
+		GIVES(1, pread(fd, &byte, 1, 100000));
+		GIVES(77, byte);
+		OK(close(fd));
+	}
+}
+
 static void
 in_a_child(void)
 {
@@ -409,7 +441,7 @@ main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(private_reading), TEST(private_writing), TEST(advised_private), TEST(shared_reading), TEST(parts),
 		TEST(refused), TEST(persistent_memory), TEST(shared_writing),
-		TEST(shared_between_processes), TEST(in_a_child),
+		TEST(shared_between_processes), TEST(stored_by_a_child), TEST(in_a_child),
 		TEST(untouched), TEST(written_by_another_process),
 		TEST(mixed_with_writes_of_another_process), TEST(child_outlives_the_mapping_of_its_parent),
 	};

@@ -15,7 +15,7 @@ use crate::edge::export;
 use crate::open_file::OpenFile;
 use crate::pages::Pages;
 use crate::serve::serve;
-use crate::{descriptors, mapped, private_maps, raw, report, threads};
+use crate::{descriptors, mapped, private_maps, process, raw, report, threads};
 use esker::types::ObjectId;
 use esker_preload_interface::File;
 use std::ffi::{c_int, c_long, c_void};
@@ -66,6 +66,11 @@ impl Region {
     /// Writes the pages to the object that differ from the copy: the program has changed them.
     fn write_changes(&mut self) -> Answer<()> {
         let Some(copy) = &mut self.copy else { return Ok(()) };
+        // A forked child that has changed nothing need not use the store.
+        if self.view.bytes() == *copy {
+            return Ok(());
+        }
+        process::used();
         let file = self.file.stored_file()?;
         // Bytes past the end of the file are not written, as in Linux.
         let size = file.size()?.saturating_sub(self.offset).min(self.length as u64) as usize;

@@ -124,9 +124,10 @@ pub(crate) fn before_exec() {
 /// Stores pending changes and writes the report, before the process ends or execs.
 pub(crate) fn before_end() {
     let _ = threads::inside(|| {
+        // A forked child may have written to mappings of its parent without a call. At the end of the process, no
+        // caller is left to receive an error.
+        let _ = maps::write_back_all();
         if USED.load(Ordering::Relaxed) == threads::generation() {
-            // At the end of the process, no caller is left to receive an error.
-            let _ = maps::write_back_all();
             if let Some(fs) = mounted::if_open() {
                 let _ = fs.flush();
             }
