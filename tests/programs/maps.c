@@ -394,6 +394,37 @@ stored_by_a_child(void)
 	}
 }
 
+/* A process that maps a file for writing also writes the changes of another one that was killed. */
+static void
+written_for_a_killed_process(void)
+{
+	int            fd = new_file("file", SIZE, 13), ends[2];
+	unsigned char *map, byte;
+	pid_t          pid;
+
+	OK(pipe(ends));
+	pid = fork();
+	if (pid == 0) {
+		map = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (map != MAP_FAILED)
+			map[100000] = 88;
+		GIVES(1, write(ends[1], map == MAP_FAILED ? "n" : "y", 1));
+		pause();
+	}
+	GIVES(1, read(ends[0], &byte, 1));
+	map = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (byte == 'y')
+		CHECK(map != MAP_FAILED && map[100000] == 88);
+	OK(kill(pid, SIGKILL));
+	GIVES(pid, waitpid(pid, NULL, 0));
+	if (map == MAP_FAILED)
+		return;
+	OK(munmap(map, SIZE));
+	GIVES(1, pread(fd, &byte, 1, 100000));
+	GIVES(88, byte);
+	OK(close(fd));
+}
+
 static void
 in_a_child(void)
 {
@@ -441,7 +472,8 @@ main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(private_reading), TEST(private_writing), TEST(advised_private), TEST(shared_reading), TEST(parts),
 		TEST(refused), TEST(persistent_memory), TEST(shared_writing),
-		TEST(shared_between_processes), TEST(stored_by_a_child), TEST(in_a_child),
+		TEST(shared_between_processes), TEST(stored_by_a_child), TEST(written_for_a_killed_process),
+		TEST(in_a_child),
 		TEST(untouched), TEST(written_by_another_process),
 		TEST(mixed_with_writes_of_another_process), TEST(child_outlives_the_mapping_of_its_parent),
 	};

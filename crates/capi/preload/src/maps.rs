@@ -374,12 +374,28 @@ fn fill(start: usize, request: MapRequest, file: Arc<OpenFile>) -> Answer<()> {
     if private_maps::add(range(start, length)) { Ok(()) } else { refuse(libc::ENOMEM) }
 }
 
+/// Reads the content of a mapping from the object. The memory may already hold changes of other processes, which this
+/// process has to write if they are killed.
+///
+/// # Errors
+/// `ENOMEM` if memory runs out; errors of the backend.
+fn read_object(file: &OpenFile, offset: u64, length: usize) -> Answer<Vec<u8>> {
+    let mut content = Vec::new();
+    content.try_reserve_exact(length).or_else(|_| refuse(libc::ENOMEM))?;
+    content.resize(length, 0);
+    file.stored_file()?.read_at(offset, &mut content)?;
+    Ok(content)
+}
+
 /// Adds a shared mapping at `start` to the list. For a writable one, keeps a copy of its bytes, by which changes of the
 /// program are found later.
 fn record(start: usize, request: MapRequest, file: Arc<OpenFile>, pages: Arc<Pages>) -> Answer<()> {
     let (length, offset) = (request.length, request.offset as u64);
     let view = View::map(start, length)?;
-    let copy = if request.is_written() { Some(view.copy()?) } else { None };
+    let copy = match request.is_written() {
+        true => Some(read_object(&file, offset, length)?),
+        false => None,
+    };
     let region = Region { start, length, view, file, offset, copy, pages, is_mapped: true };
     let mut regions = regions();
     regions.push(region);
@@ -450,7 +466,7 @@ fn made_writable(start: usize, length: usize) -> Answer<()> {
             return refuse(libc::EACCES);
         }
         if region.copy.is_none() {
-            region.copy = Some(region.view.copy()?);
+            region.copy = Some(read_object(&region.file, region.offset, region.length)?);
         }
     }
     Ok(())
@@ -645,16 +661,5 @@ impl View {
         unsafe {
             std::slice::from_raw_parts((self.mapping.start + self.skip) as *const u8, self.length)
         }
-    }
-
-    /// A copy of its bytes.
-    ///
-    /// # Errors
-    /// `ENOMEM` if memory runs out.
-    fn copy(&self) -> Answer<Vec<u8>> {
-        let mut copy = Vec::new();
-        copy.try_reserve_exact(self.length).or_else(|_| refuse(libc::ENOMEM))?;
-        copy.extend_from_slice(self.bytes());
-        Ok(copy)
     }
 }
