@@ -2,6 +2,7 @@
 /* Attributes: modes, owners, times, access, statx, extended ones; the older names of stat too. */
 #include "check.h"
 
+#include <dirent.h>
 #include <grp.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
@@ -284,6 +285,55 @@ extended_attributes(void)
 	GIVES(3, getxattr("dir", "user.d", value, sizeof(value)));
 }
 
+/* Paths of descriptors, and descriptors in place of paths. */
+static void
+named_by_descriptor(void)
+{
+	struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 2000}};
+	int             fd = new_file("file", 1, 1), dir, link;
+	char            path[32], target[16];
+	struct stat     info;
+	DIR            *stream;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	OK(chmod(path, 0600));
+	OK(chown(path, geteuid(), getegid()));
+	OK(utimensat(AT_FDCWD, path, times, 0));
+	OK(stat("file", &info));
+	GIVES(2000, info.st_mtim.tv_sec);
+	GIVES(0600, info.st_mode & 07777);
+	/* Before glibc 2.39, the flag is unknown. */
+	if (fchmodat(fd, "", 0640, AT_EMPTY_PATH) == 0) {
+		OK(stat("file", &info));
+		GIVES(0640, info.st_mode & 07777);
+	}
+	if (setxattr("file", "user.one", "value", 5, 0) == 0) {
+		OK(setxattr(path, "user.two", "other", 5, 0));
+		GIVES(5, getxattr("file", "user.two", target, sizeof(target)));
+		GIVES(5, getxattr(path, "user.one", target, sizeof(target)));
+	}
+	OK(truncate(path, 10));
+	OK(fstat(fd, &info));
+	GIVES(10, info.st_size);
+	FAILS(ENOTDIR, open(path, O_RDONLY | O_DIRECTORY));
+	CHECK(opendir(path) == NULL && errno == ENOTDIR);
+	FAILS(ENOTDIR, chdir(path));
+	FAILS(ENOENT, readlinkat(fd, "", target, sizeof(target)));
+
+	OK(mkdir("dir", 0755));
+	put("dir/inside", "text");
+	CHECK((dir = open("dir", O_RDONLY | O_DIRECTORY)) >= 0);
+	OK(symlink("file", "link"));
+	CHECK((link = open("link", O_PATH | O_NOFOLLOW)) >= 0);
+	GIVES(4, readlinkat(link, "", target, sizeof(target)));
+	snprintf(path, sizeof(path), "/dev/fd/%d", dir);
+	FAILS(EISDIR, open(path, O_WRONLY));
+	CHECK((stream = opendir(path)) != NULL);
+	OK(closedir(stream));
+	OK(chdir(path));
+	holds("inside", "text");
+}
+
 static void
 open_flags(void)
 {
@@ -360,7 +410,8 @@ main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(modes), TEST(owners), TEST(times), TEST(permitted), TEST(permitted_by_a_group),
-		TEST(extended_stat), TEST(older_names), TEST(extended_attributes), TEST(open_flags), TEST(synced),
+		TEST(extended_stat), TEST(older_names), TEST(extended_attributes),
+		TEST(named_by_descriptor), TEST(open_flags), TEST(synced),
 	};
 
 	return RUN(argc, argv, tests);

@@ -5,7 +5,7 @@ use crate::maps;
 use crate::open;
 use crate::open_file::OpenFile;
 use crate::paths::{self, MountPath};
-use crate::serve::{at, on};
+use crate::serve::{at, at_node, on};
 use crate::stat::or_here;
 use dfs::{Follow, SetAttr, Time};
 use esker_preload_interface::Node;
@@ -49,6 +49,29 @@ fn set_mode(path: &MountPath<'_>, bits: u32, flags: c_int) -> Answer<c_int> {
     })
 }
 
+/// Sets the mode of an open file, with the error of [`set_mode`] for a symbolic link.
+fn set_open_mode(file: &OpenFile, bits: u32) -> Answer<c_int> {
+    match file.node()?.kind() {
+        dfs::Kind::Symlink => refuse(libc::EOPNOTSUPP),
+        _ => file.set(&mode(bits)),
+    }
+}
+
+/// Answers a call that changes the attributes of the file at a path, by `change`. The path may also be that of a
+/// descriptor, such as `/proc/self/fd/3`.
+fn change_at(
+    dir: c_int,
+    path: Text,
+    links: Follow,
+    change: impl Fn(&dyn Target) -> Answer<c_int>,
+    theirs: impl FnOnce(c_int, Text) -> c_int,
+) -> c_int {
+    match open::descriptor(path).filter(|_| links == Follow::All) {
+        Some(fd) => on(fd, |file| change(file), || theirs(dir, path)),
+        None => at(dir, path, |path| path.with_node(links, |node| change(&node)), theirs),
+    }
+}
+
 /// Returns the change that `chown` asks for. An id of -1 stays unchanged.
 fn owner(user: u32, group: u32) -> SetAttr {
     let changed = |id: u32| (id != u32::MAX).then_some(id);
@@ -79,7 +102,7 @@ fn times(times: In<libc::timespec>) -> Answer<Option<SetAttr>> {
 }
 
 /// Sets the times of a file as `utimensat` does. Does nothing if both are `UTIME_OMIT`.
-fn set_times(to: &impl Target, wanted: In<libc::timespec>) -> Answer<c_int> {
+fn set_times(to: &dyn Target, wanted: In<libc::timespec>) -> Answer<c_int> {
     times(wanted)?.map_or(Ok(0), |change| to.set(&change))
 }
 
@@ -102,7 +125,7 @@ fn from_micros(times: In<libc::timeval>) -> Answer<Option<[libc::timespec; 2]>> 
 }
 
 /// Sets the times of a file, given in microseconds, or the current time for a null pointer.
-fn set_micros(node: &impl Target, wanted: In<libc::timeval>) -> Answer<c_int> {
+fn set_micros(node: &dyn Target, wanted: In<libc::timeval>) -> Answer<c_int> {
     match from_micros(wanted)? {
         Some(times) => set_times(node, In::from_slice(&times)),
         None => set_times(node, In::null()),
@@ -110,7 +133,7 @@ fn set_micros(node: &impl Target, wanted: In<libc::timeval>) -> Answer<c_int> {
 }
 
 /// Sets the times of a file, given in seconds, or the current time for a null pointer.
-fn set_seconds(node: &impl Target, wanted: In<libc::utimbuf>) -> Answer<c_int> {
+fn set_seconds(node: &dyn Target, wanted: In<libc::utimbuf>) -> Answer<c_int> {
     match wanted.get() {
         Some(times) => {
             let time = |seconds| libc::timespec { tv_sec: seconds, tv_nsec: 0 };
@@ -125,11 +148,11 @@ fn size(length: i64) -> Answer<u64> {
     u64::try_from(length).or_else(|_| refuse(libc::EINVAL))
 }
 
-/// Sets the size of the file at a path in bytes. Shared mappings of the file get zeros behind its new end.
-fn truncate_path(path: &MountPath<'_>, length: i64) -> Answer<c_int> {
+/// Sets the size of a file in bytes. Shared mappings of the file get zeros behind its new end.
+fn truncate_node(node: &Node, length: i64) -> Answer<c_int> {
     let length = size(length)?;
     let change = SetAttr { size: Some(length), ..SetAttr::default() };
-    path.with_node(Follow::All, |node| maps::cut(node.oid(), length, || node.set(&change)))
+    maps::cut(node.oid(), length, || node.set(&change))
 }
 
 /// Sets the size of an open file in bytes. Shared mappings of the file get zeros behind its new end.
@@ -187,7 +210,7 @@ macro_rules! variants {
                 // Linux refuses negative lengths for any path.
                 return next(path, length);
             }
-            at(HERE, path, |path| truncate_path(&path, length), |_, path| next(path, length))
+            at_node(path, |node| truncate_node(&node, length), |path| next(path, length))
         }
     } };
     (@ftruncate $name:ident) => { export! {
@@ -220,12 +243,7 @@ variants! {
 
 export! {
     fn chmod(path: Text, bits: u32) -> c_int | next {
-        // A path such as `/proc/self/fd/N` names an open file of ours.
-        match open::descriptor(path) {
-            Some(fd) => on(fd, |file| file.set(&mode(bits)), || 0),
-            None => at(HERE, path, |path| path.with_node(Follow::All, |node| node.set(&mode(bits))),
-                |_, path| next(path, bits)),
-        }
+        change_at(HERE, path, Follow::All, |to| to.set(&mode(bits)), |_, path| next(path, bits))
     }
 
     fn lchmod(path: Text, bits: u32) -> c_int | next {
@@ -238,18 +256,25 @@ export! {
     }
 
     fn fchmodat(dir: c_int, path: Text, bits: u32, flags: c_int) -> c_int | next {
-        let ours = |path: MountPath<'_>| set_mode(&path, bits, flags);
-        at(dir, path, ours, |dir, path| next(dir, path, bits, flags))
+        let path = or_here(dir, path, flags);
+        let theirs = |dir, path| next(dir, path, bits, flags);
+        match flags & libc::AT_SYMLINK_NOFOLLOW {
+            _ if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 => {
+                on(dir, |file| set_open_mode(file, bits), || theirs(dir, path))
+            }
+            0 => change_at(dir, path, Follow::All, |to| to.set(&mode(bits)), theirs),
+            _ => at(dir, path, |path| set_mode(&path, bits, flags), theirs),
+        }
     }
 
     fn chown(path: Text, user: u32, group: u32) -> c_int | next {
-        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| node.set(&owner(user, group)));
-        at(HERE, path, ours, |_, path| next(path, user, group))
+        let change = |to: &dyn Target| to.set(&owner(user, group));
+        change_at(HERE, path, Follow::All, change, |_, path| next(path, user, group))
     }
 
     fn lchown(path: Text, user: u32, group: u32) -> c_int | next {
-        let ours = |path: MountPath<'_>| path.with_node(Follow::AllButLast, |node| node.set(&owner(user, group)));
-        at(HERE, path, ours, |_, path| next(path, user, group))
+        let change = |to: &dyn Target| to.set(&owner(user, group));
+        change_at(HERE, path, Follow::AllButLast, change, |_, path| next(path, user, group))
     }
 
     fn fchown(fd: c_int, user: u32, group: u32) -> c_int | next {
@@ -262,8 +287,8 @@ export! {
             let ours = |file: &OpenFile| file.set(&owner(user, group));
             return on(dir, ours, || next(dir, path, user, group, flags));
         }
-        let ours = |path: MountPath<'_>| path.with_node(follow(flags), |node| node.set(&owner(user, group)));
-        at(dir, path, ours, |dir, path| next(dir, path, user, group, flags))
+        let change = |to: &dyn Target| to.set(&owner(user, group));
+        change_at(dir, path, follow(flags), change, |dir, path| next(dir, path, user, group, flags))
     }
 
     fn utimensat(dir: c_int, path: Text, times: In<libc::timespec>, flags: c_int) -> c_int | next {
@@ -280,8 +305,8 @@ export! {
         if is_ours && matches!(self::times(times), Ok(None)) {
             return 0;
         }
-        let ours = |path: MountPath<'_>| path.with_node(follow(flags), |node| set_times(&node, times));
-        at(dir, path, ours, |dir, path| next(dir, path, times, flags))
+        let change = |to: &dyn Target| set_times(to, times);
+        change_at(dir, path, follow(flags), change, |dir, path| next(dir, path, times, flags))
     }
 
     fn futimens(fd: c_int, times: In<libc::timespec>) -> c_int | next {
@@ -289,13 +314,12 @@ export! {
     }
 
     fn utimes(path: Text, times: In<libc::timeval>) -> c_int | next {
-        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| set_micros(&node, times));
-        at(HERE, path, ours, |_, path| next(path, times))
+        change_at(HERE, path, Follow::All, |to| set_micros(to, times), |_, path| next(path, times))
     }
 
     fn lutimes(path: Text, times: In<libc::timeval>) -> c_int | next {
-        let ours = |path: MountPath<'_>| path.with_node(Follow::AllButLast, |node| set_micros(&node, times));
-        at(HERE, path, ours, |_, path| next(path, times))
+        let change = |to: &dyn Target| set_micros(to, times);
+        change_at(HERE, path, Follow::AllButLast, change, |_, path| next(path, times))
     }
 
     fn futimes(fd: c_int, times: In<libc::timeval>) -> c_int | next {
@@ -303,12 +327,11 @@ export! {
     }
 
     fn futimesat(dir: c_int, path: Text, times: In<libc::timeval>) -> c_int | next {
-        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| set_micros(&node, times));
-        at(dir, path, ours, |dir, path| next(dir, path, times))
+        let change = |to: &dyn Target| set_micros(to, times);
+        change_at(dir, path, Follow::All, change, |dir, path| next(dir, path, times))
     }
 
     fn utime(path: Text, times: In<libc::utimbuf>) -> c_int | next {
-        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| set_seconds(&node, times));
-        at(HERE, path, ours, |_, path| next(path, times))
+        change_at(HERE, path, Follow::All, |to| set_seconds(to, times), |_, path| next(path, times))
     }
 }

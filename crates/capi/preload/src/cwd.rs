@@ -6,7 +6,7 @@
 //! cannot create files in it. A removed directory keeps its path.
 use crate::answer::{Answer, refuse};
 use crate::edge::{Out, Text, export};
-use crate::paths::{MountPath, shown};
+use crate::paths::shown;
 use crate::{config, mounted, raw, serve, unshared};
 use arc_swap::ArcSwapOption;
 use dfs::{Follow, Kind};
@@ -185,8 +185,7 @@ fn current(buffer: Out<u8>, size: usize) -> *mut c_char {
 
 export! {
     fn chdir(path: Text) -> c_int | next {
-        let ours = |path: MountPath<'_>| enter(path.node(Follow::All)?);
-        serve::at(libc::AT_FDCWD, path, ours, |_, path| left(next(path)))
+        serve::at_node(path, enter, |path| left(next(path)))
     }
 
     fn fchdir(fd: c_int) -> c_int | next {

@@ -1,10 +1,9 @@
 //! Directory streams: opendir and its relatives.
 use crate::answer::{Answer, Returned, refuse, to_c};
 use crate::edge::{Out, Text, export};
-use crate::open::open_path;
 use crate::paths::MountPath;
 use crate::serve::{NamesFile, at, on, serve};
-use crate::{close, descriptors, raw, threads};
+use crate::{close, descriptors, open, raw, threads};
 use dfs::Kind;
 use esker_preload_interface::{DirStream, Node};
 use std::ffi::{c_char, c_int, c_long, c_void};
@@ -185,11 +184,8 @@ impl Stream {
     }
 }
 
-/// Serves `opendir`: opens a directory and makes a stream for it.
-fn open_stream(path: &MountPath<'_>) -> Answer<Dir> {
-    let fd = open_path(path, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC, 0)?;
-    Dir::new(fd)
-}
+/// Flags by which `opendir` opens a directory.
+const STREAM: c_int = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
 
 /// Frees the stream and closes its descriptor.
 fn close_stream(dir: Dir, fd: c_int) -> c_int {
@@ -239,7 +235,13 @@ variants! {
 
 export! {
     fn opendir(path: Text) -> Dir | next {
-        at(libc::AT_FDCWD, path, |path| open_stream(&path), |_, path| next(path))
+        match open::descriptor(path) {
+            Some(fd) => on(fd, |_| Dir::new(open::reopen(fd, STREAM)?), || next(path)),
+            None => {
+                let ours = |path: MountPath<'_>| Dir::new(open::open_path(&path, STREAM, 0)?);
+                at(libc::AT_FDCWD, path, ours, |_, path| next(path))
+            }
+        }
     }
 
     fn fdopendir(fd: c_int) -> Dir | next {

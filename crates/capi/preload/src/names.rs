@@ -116,6 +116,15 @@ fn copy_out(text: &[u8], buffer: Out<u8>, size: usize) -> Answer<isize> {
     Ok(length as isize)
 }
 
+/// Reads the link that a descriptor of `O_PATH` refers to. `ENOENT` for any other descriptor, as in Linux.
+fn read_open_link(fd: c_int, buffer: Out<u8>, size: usize) -> Answer<isize> {
+    let node = descriptors::get(fd)?.node()?;
+    match node.kind() {
+        Kind::Symlink => copy_out(&node.read_link()?, buffer, size),
+        _ => refuse(libc::ENOENT),
+    }
+}
+
 /// Serves `readlinkat`, also for the links in `/proc/self/fd` to open files of ours.
 fn read_link_at(
     dir: c_int,
@@ -124,8 +133,10 @@ fn read_link_at(
     size: usize,
     theirs: impl Fn(c_int, Text) -> isize,
 ) -> isize {
+    let names_itself = path.bytes().is_some_and(<[u8]>::is_empty) && descriptors::is_ours(dir);
     match open::descriptor(path) {
         Some(fd) => to_c(serve(|| copy_out(&open::target(fd)?, buffer, size))),
+        None if names_itself => to_c(serve(|| read_open_link(dir, buffer, size))),
         None => at(dir, path, |path| read_link(&path, buffer, size), theirs),
     }
 }

@@ -173,6 +173,7 @@ fn number(digits: &[u8]) -> Option<c_int> {
 pub(crate) fn reopen(fd: c_int, flags: c_int) -> Answer<c_int> {
     let node = descriptors::get(fd)?.node()?;
     let flags = flags & !(libc::O_CREAT | libc::O_EXCL);
+    check(&node, flags)?;
     descriptors::allocate(OpenFile::new(node, flags)?, flags & libc::O_CLOEXEC != 0)
 }
 

@@ -3,7 +3,9 @@ use crate::answer::{Answer, Fail, Returned, fail, refuse, to_c};
 use crate::edge::Text;
 use crate::open_file::OpenFile;
 use crate::paths::{self, MountPath};
-use crate::{descriptors, internal, mounted, process, report, threads};
+use crate::{descriptors, internal, mounted, open, process, report, threads};
+use dfs::Follow;
+use esker_preload_interface::Node;
 use std::ffi::{CString, c_int};
 
 /// Answers a call on a descriptor: `ours` for a file of the mount point, else `theirs`.
@@ -33,6 +35,22 @@ pub(crate) fn at<T: Returned>(
             return_or_forward(serve(|| ours(MountPath::new(dir, bytes)?)), theirs)
         }
         _ => theirs(dir, path),
+    }
+}
+
+/// Answers a call on the file to which a path leads, through links: `ours` gets its node if it is in the mount point. The
+/// path may also be that of a descriptor, such as `/proc/self/fd/3`.
+pub(crate) fn at_node<T: Returned>(
+    path: Text,
+    ours: impl Fn(Node) -> Answer<T>,
+    theirs: impl FnOnce(Text) -> T,
+) -> T {
+    match open::descriptor(path) {
+        Some(fd) => on(fd, |file| ours(file.node()?), || theirs(path)),
+        None => {
+            let at_path = |path: MountPath<'_>| path.with_node(Follow::All, &ours);
+            at(libc::AT_FDCWD, path, at_path, |_, path| theirs(path))
+        }
     }
 }
 

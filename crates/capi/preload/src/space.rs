@@ -2,12 +2,10 @@
 use crate::answer::{Answer, refuse};
 use crate::edge::{Out, Text, export};
 use crate::limits::PATH_MAX;
-use crate::serve::{at, on};
+use crate::serve::{at, at_node, on};
 use crate::{config, mounted, stat};
-use dfs::{Follow, FsSpace};
+use dfs::FsSpace;
 use std::ffi::{c_int, c_long};
-
-const HERE: c_int = libc::AT_FDCWD;
 
 /// Type of the file system in `statfs`: "eskr".
 const TYPE: i64 = 0x6573_6b72;
@@ -70,11 +68,7 @@ macro_rules! variants {
     ($($form:ident: $($name:ident)*;)*) => {$($(variants! { @$form $name })*)*};
     (@statfs $name:ident) => { export! {
         fn $name(path: Text, out: Out<libc::statfs>) -> c_int | next {
-            let ours = |path: crate::paths::MountPath<'_>| {
-                path.node(Follow::All)?;
-                write_space(out, c_statfs)
-            };
-            at(HERE, path, ours, |_, path| next(path, out))
+            at_node(path, |_| write_space(out, c_statfs), |path| next(path, out))
         }
     } };
     (@fstatfs $name:ident) => { export! {
@@ -84,11 +78,7 @@ macro_rules! variants {
     } };
     (@statvfs $name:ident) => { export! {
         fn $name(path: Text, out: Out<libc::statvfs>) -> c_int | next {
-            let ours = |path: crate::paths::MountPath<'_>| {
-                path.node(Follow::All)?;
-                write_space(out, c_statvfs)
-            };
-            at(HERE, path, ours, |_, path| next(path, out))
+            at_node(path, |_| write_space(out, c_statvfs), |path| next(path, out))
         }
     } };
     (@fstatvfs $name:ident) => { export! {
@@ -107,7 +97,7 @@ variants! {
 
 export! {
     fn pathconf(path: Text, name: c_int) -> c_long | next {
-        at(HERE, path, |_| limit(name), |_, path| next(path, name))
+        at(libc::AT_FDCWD, path, |_| limit(name), |_, path| next(path, name))
     }
 
     fn fpathconf(fd: c_int, name: c_int) -> c_long | next {

@@ -3,7 +3,7 @@ use crate::answer::{Answer, refuse};
 use crate::edge::{In, Out, Text, export};
 use crate::open_file::OpenFile;
 use crate::paths::MountPath;
-use crate::serve::{at, on};
+use crate::serve::{at, at_node, on};
 use dfs::{Follow, XattrMode};
 use esker_preload_interface::Node;
 use std::ffi::c_int;
@@ -57,8 +57,7 @@ fn remove(node: &Node, name: Text) -> Answer<c_int> {
 
 export! {
     fn getxattr(path: Text, name: Text, room: Out<u8>, size: usize) -> isize | next {
-        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| get(&node, name, room, size));
-        at(HERE, path, ours, |_, path| next(path, name, room, size))
+        at_node(path, |node| get(&node, name, room, size), |path| next(path, name, room, size))
     }
 
     fn lgetxattr(path: Text, name: Text, room: Out<u8>, size: usize) -> isize | next {
@@ -72,8 +71,7 @@ export! {
     }
 
     fn listxattr(path: Text, room: Out<u8>, size: usize) -> isize | next {
-        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| list(&node, room, size));
-        at(HERE, path, ours, |_, path| next(path, room, size))
+        at_node(path, |node| list(&node, room, size), |path| next(path, room, size))
     }
 
     fn llistxattr(path: Text, room: Out<u8>, size: usize) -> isize | next {
@@ -86,8 +84,7 @@ export! {
     }
 
     fn setxattr(path: Text, name: Text, value: In<u8>, size: usize, flags: c_int) -> c_int | next {
-        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| set(&node, name, value, size, flags));
-        at(HERE, path, ours, |_, path| next(path, name, value, size, flags))
+        at_node(path, |node| set(&node, name, value, size, flags), |path| next(path, name, value, size, flags))
     }
 
     fn lsetxattr(path: Text, name: Text, value: In<u8>, size: usize, flags: c_int) -> c_int | next {
@@ -101,8 +98,7 @@ export! {
     }
 
     fn removexattr(path: Text, name: Text) -> c_int | next {
-        let ours = |path: MountPath<'_>| path.with_node(Follow::All, |node| remove(&node, name));
-        at(HERE, path, ours, |_, path| next(path, name))
+        at_node(path, |node| remove(&node, name), |path| next(path, name))
     }
 
     fn lremovexattr(path: Text, name: Text) -> c_int | next {
