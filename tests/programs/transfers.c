@@ -138,6 +138,35 @@ through_pipes(void)
 	CHECK(is_pattern(buffer, 1000, 7, 1));
 }
 
+/* A splice moves what a pipe has or accepts, and waits only if that is nothing. An error loses no bytes. */
+static void
+through_full_and_empty_pipes(void)
+{
+	int   fd = new_file("file", SIZE, 1), to = open("to", O_RDWR | O_CREAT, 0644), only, ends[2];
+	off_t at = 0;
+
+	OK(pipe(ends));
+	FAILS(EAGAIN, splice(ends[0], NULL, to, NULL, 4096, SPLICE_F_NONBLOCK));
+	GIVES(100, write(ends[1], "0123456789012345678901234567890123456789012345678901234567890123456789"
+			"012345678901234567890123456789", 100));
+	CHECK((only = open("to", O_RDONLY)) >= 0);
+	FAILS(EBADF, splice(ends[0], NULL, only, NULL, 4096, 0));
+	GIVES(30, splice(ends[0], NULL, to, NULL, 30, 0));
+	GIVES(70, splice(ends[0], NULL, to, NULL, 4096, 0));
+	GIVES(100, pread(to, buffer, SIZE, 0));
+	CHECK(memcmp(buffer, "0123456789", 10) == 0 && memcmp(buffer + 90, "0123456789", 10) == 0);
+
+	CHECK(fcntl(ends[1], F_SETPIPE_SZ, 8192) == 8192);
+	GIVES(8192, splice(fd, &at, ends[1], NULL, SIZE, 0));
+	GIVES(8192, at);
+	FAILS(EAGAIN, splice(fd, &at, ends[1], NULL, SIZE, SPLICE_F_NONBLOCK));
+	GIVES(8192, at);
+	GIVES(8192, read(ends[0], buffer, SIZE));
+	CHECK(is_pattern(buffer, 8192, 0, 1));
+	OK(close(ends[1]));
+	GIVES(0, splice(ends[0], NULL, to, NULL, 4096, 0));
+}
+
 #define RECORD 37
 #define ROUNDS 300
 
@@ -292,7 +321,7 @@ int
 main(int argc, char **argv)
 {
 	static const struct test tests[] = {
-		TEST(vectors), TEST(appended), TEST(sent), TEST(copied), TEST(through_pipes), TEST(appended_by_many),
+		TEST(vectors), TEST(appended), TEST(sent), TEST(copied), TEST(through_pipes), TEST(through_full_and_empty_pipes), TEST(appended_by_many),
 		TEST(by_threads), TEST(unlinked), TEST(seen_by_others),
 	};
 

@@ -249,6 +249,20 @@ pub(crate) fn pipe() -> Answer<(c_int, c_int)> {
     Ok((ends[0], ends[1]))
 }
 
+/// `tee`: copies up to `length` bytes that a pipe has to another pipe, and returns their number. The first one keeps them.
+pub(crate) fn copy_pipe(from: c_int, to: c_int, length: usize, flags: c_uint) -> Answer<usize> {
+    let with = [from as usize, to as usize, length, flags as usize, 0, 0];
+    // SAFETY: nothing but numbers is passed.
+    checked(unsafe { call(libc::SYS_tee, with) }).map(|count| count as usize)
+}
+
+/// `splice` between two pipes: moves up to `length` bytes, and returns their number.
+pub(crate) fn splice(from: c_int, to: c_int, length: usize, flags: c_uint) -> Answer<usize> {
+    let with = [from as usize, 0, to as usize, 0, length, flags as usize];
+    // SAFETY: both offsets are null pointers.
+    checked(unsafe { call(libc::SYS_splice, with) }).map(|count| count as usize)
+}
+
 /// `read`: returns the number of bytes read.
 pub(crate) fn read(fd: c_int, room: &mut [u8]) -> Answer<usize> {
     let with = [fd as usize, room.as_mut_ptr() as usize, room.len(), 0, 0, 0];

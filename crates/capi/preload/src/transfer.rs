@@ -191,16 +191,72 @@ fn touches_ours(one: c_int, other: c_int) -> bool {
     descriptors::is_ours(one) || descriptors::is_ours(other)
 }
 
-/// Capacity of a pipe: a transfer of at most this size does not wait for its reader (Linux).
-const PIPE: usize = 65_536;
+/// True for an end that `splice` takes as its pipe: a pipe without an offset.
+fn is_pipe(end: End) -> bool {
+    let mode = raw::status(end.fd).map_or(0, |status| status.st_mode);
+    !end.is_ours() && mode & libc::S_IFMT == libc::S_IFIFO && end.offset.is_null()
+}
 
-/// Fails with `EINVAL` unless one end is a pipe without an offset, as `splice` requires.
-fn check_pipe(from: End, to: End) -> Answer<()> {
-    let is_pipe = |end: End| {
-        let mode = raw::status(end.fd).map_or(0, |status| status.st_mode);
-        !end.is_ours() && mode & libc::S_IFMT == libc::S_IFIFO && end.offset.is_null()
+/// Flags of `splice`. Only `SPLICE_F_NONBLOCK` has an effect.
+const SPLICE_FLAGS: c_uint =
+    libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MORE | libc::SPLICE_F_GIFT;
+
+/// Serves `splice` between a pipe and a file of ours. As in Linux, one call moves what the pipe has or accepts, and
+/// waits only if that is nothing. The bytes pass through a pipe of this library.
+fn splice_ours(from: End, to: End, length: usize, flags: c_uint) -> Answer<isize> {
+    if flags & !SPLICE_FLAGS != 0 || !(is_pipe(from) || is_pipe(to)) {
+        return refuse(libc::EINVAL);
+    }
+    let between = raw::pipe()?;
+    let moved = match is_pipe(from) {
+        true => splice_from_pipe(from, to, between, (length, flags)),
+        false => splice_to_pipe(from, to, between, (length, flags)),
     };
-    if is_pipe(from) || is_pipe(to) { Ok(()) } else { refuse(libc::EINVAL) }
+    raw::close(between.0);
+    raw::close(between.1);
+    moved.map(|count| count as isize)
+}
+
+/// Moves bytes from a pipe to a file. The pipe keeps the bytes that the file does not accept.
+fn splice_from_pipe(
+    from: End,
+    to: End,
+    (read, write): (c_int, c_int),
+    (length, flags): (usize, c_uint),
+) -> Answer<usize> {
+    let mut room = vec![0; raw::copy_pipe(from.fd, write, length, flags)?];
+    let count = raw::read(read, &mut room)?;
+    let done = if count == 0 { 0 } else { to.write(&room[..count])? };
+    let mut left = done;
+    // The pipe has these bytes, unless another thread reads from it, too.
+    while left > 0
+        && let Ok(count @ 1..) = raw::read(from.fd, &mut room[..left])
+    {
+        left -= count;
+    }
+    Ok(done)
+}
+
+/// Moves bytes from a file to a pipe. The position in the file advances by the bytes that the pipe accepts.
+fn splice_to_pipe(
+    from: End,
+    to: End,
+    (read, write): (c_int, c_int),
+    (length, flags): (usize, c_uint),
+) -> Answer<usize> {
+    let capacity = raw::control(write, libc::F_GETPIPE_SZ, 0)? as usize;
+    let mut room = vec![0; length.min(capacity)];
+    let count = from.read(&mut room)?;
+    if count == 0 {
+        return Ok(0);
+    }
+    let done =
+        raw::write(write, &room[..count]).and_then(|count| raw::splice(read, to.fd, count, flags));
+    let left = count - done.as_ref().copied().unwrap_or(0);
+    if left > 0 {
+        from.move_back(left);
+    }
+    done
 }
 
 /// Serves `sendfile`.
@@ -243,7 +299,7 @@ export! {
             return next(from, from_offset, to, to_offset, length, flags);
         }
         let ends = (End { fd: from, offset: from_offset }, End { fd: to, offset: to_offset });
-        to_c(check_pipe(ends.0, ends.1).and_then(|()| copy(ends.0, ends.1, length.min(PIPE))))
+        if length == 0 { 0 } else { to_c(splice_ours(ends.0, ends.1, length, flags)) }
     }
 }
 
