@@ -259,20 +259,39 @@ impl File {
     /// other (POSIX: `O_APPEND`). Data of up to 64 MiB is appended atomically (`APPEND_BYTES_MAX`).
     ///
     /// # Errors
-    /// The errors of [`File::write_at`].
+    /// The errors of [`File::write_at`]. The beginning of longer data may have been appended; [`File::append_some`]
+    /// returns how much.
     pub fn append(&self, data: &[u8]) -> Result<u64> {
+        let (begin, _, rest) = self.append_pieces(data)?;
+        rest.map(|()| begin)
+    }
+
+    /// Appends `data` as [`File::append`] does. Returns the offset and the number of bytes appended, which are fewer
+    /// than `data` has if an error occurs after the first 64 MiB (POSIX: `write` with `O_APPEND`).
+    ///
+    /// # Errors
+    /// The errors of [`File::write_at`], if nothing was appended.
+    pub fn append_some(&self, data: &[u8]) -> Result<(u64, usize)> {
+        self.append_pieces(data).map(|(begin, done, _)| (begin, done))
+    }
+
+    /// Appends `data` piece by piece. Returns the offset, the number of bytes appended, and the error of a piece after
+    /// the first.
+    fn append_pieces(&self, data: &[u8]) -> Result<(u64, usize, Result<()>)> {
         self.check_writable()?;
         if data.is_empty() {
-            return self.size();
+            return Ok((self.size()?, 0, Ok(())));
         }
-        let mut begin = None;
-        for piece in data.chunks(APPEND_BYTES_MAX) {
-            let at = self.append_piece(piece)?;
-            begin.get_or_insert(at);
-        }
+        let (first, rest) = data.split_at(data.len().min(APPEND_BYTES_MAX));
+        let (begin, mut done) = (self.append_piece(first)?, first.len());
+        let result = rest.chunks(APPEND_BYTES_MAX).try_for_each(|piece| {
+            self.append_piece(piece)?;
+            done += piece.len();
+            Ok(())
+        });
         self.check_lease()?;
         self.note_write().wait()?;
-        begin.map_or_else(|| self.size(), Ok)
+        Ok((begin, done, result))
     }
 
     /// Writes `piece` at the end of the file, in a transaction: two processes that append never overwrite each other.

@@ -501,6 +501,20 @@ fn large_writes_cross_chunks() {
     assert_eq!(&back[21_000..41_000], &bytes);
 }
 
+/// An append that fails after its first 64 MiB returns a short count.
+#[test]
+fn failed_append_returns_the_bytes_that_it_appended() {
+    let fs = mount_new("appended-partly");
+    let file = fs.root().create(b"f", &FILE).unwrap().open(Open::BOTH).unwrap();
+    let (piece, begin) = (64 << 20, FILE_SIZE_MAX - (64 << 20) - 10);
+    file.set_len(begin).unwrap();
+    let data = vec![1; piece + 11];
+    assert_eq!(file.append_some(&data).unwrap(), (begin, piece));
+    assert_eq!(file.size().unwrap(), begin + piece as u64);
+    assert_eq!(kind(file.append_some(&data)), ErrorKind::FileTooBig);
+    assert_eq!(kind(file.append(&data)), ErrorKind::FileTooBig);
+}
+
 #[test]
 fn names_after_a_name_are_the_next_in_order() {
     // The names are in one shard, or spread over all.

@@ -207,8 +207,8 @@ functions! {
         fn write_at(offset: u64, data: &[u8]) -> Result<usize>;
         /// Writes several buffers at `offset`.
         fn write_vectored_at(offset: u64, data: &[&[u8]]) -> Result<usize>;
-        /// Appends the data, and returns the offset at which it was written.
-        fn append(data: &[u8]) -> Result<u64>;
+        /// Appends the data. Returns the offset at which it was written, and the number of bytes appended.
+        fn append_some(data: &[u8]) -> Result<(u64, usize)>;
         /// The size in bytes.
         fn size() -> Result<u64>;
         /// Its attributes.

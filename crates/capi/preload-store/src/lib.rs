@@ -110,7 +110,7 @@ const FILE: FileFunctions = FileFunctions {
     },
     write_at: |of, offset, data| guarded(|| of_file(of).write_at(offset, data)),
     write_vectored_at: |of, offset, data| guarded(|| of_file(of).write_vectored_at(offset, data)),
-    append: |of, data| guarded(|| of_file(of).append(data)),
+    append_some: |of, data| guarded(|| of_file(of).append_some(data)),
     size: |of| guarded(|| of_file(of).size()),
     attr: |of| guarded(|| of_file(of).attr()),
     set_attr: |of, change| guarded(|| of_file(of).set_attr(change)),

@@ -422,7 +422,7 @@ impl OpenFile {
             }
         };
         let range = |(start, length): &(u64, usize)| *start..*start + *length as u64;
-        maps::change_content(self.oid(), Some(file), || Ok((file.append(data)?, data.len())), range)
+        maps::change_content(self.oid(), Some(file), || Ok(file.append_some(data)?), range)
     }
 }
 
