@@ -555,6 +555,34 @@ closed_altogether(void)
 	GIVES(10, pread(fd, back, 10, 0));
 }
 
+/* The C library forks, closes the standard descriptors and leaves the directory. */
+static void
+as_daemon(void)
+{
+	int         fd = new_file("out", 0, 1), ends[2];
+	char        there[4096], answer;
+	struct stat info;
+	pid_t       pid;
+	bool        good;
+
+	put("here", "");
+	OK(pipe(ends));
+	pid = fork();
+	if (pid == 0) {
+		GIVES(1, dup2(fd, 1));
+		OK(daemon(0, 0));
+		good = write(1, "x", 1) == 1 && getcwd(there, sizeof(there)) && strcmp(there, "/") == 0 &&
+			access("here", F_OK) == -1 && write(fd, "y", 1) == 1;
+		GIVES(1, write(ends[1], good ? "y" : "n", 1));
+		_exit(0);
+	}
+	child_succeeds(pid);
+	GIVES(1, read(ends[0], &answer, 1));
+	GIVES('y', answer);
+	OK(fstat(fd, &info));
+	GIVES(1, info.st_size);
+}
+
 /* The lowest free number is used, as the kernel does. */
 static void
 lowest_numbers(void)
@@ -610,7 +638,7 @@ main(int argc, char **argv)
 		TEST(spawned), TEST(spawned_from_the_directory), TEST(spawned_in_directory), TEST(vforked), TEST(listed_arguments),
 		TEST(removed_over_exec),
 		TEST(removed_over_start), TEST(copies), TEST(closed_in_ranges),
-		TEST(closed_altogether), TEST(lowest_numbers), TEST(many_descriptors),
+		TEST(closed_altogether), TEST(as_daemon), TEST(lowest_numbers), TEST(many_descriptors),
 	};
 
 	return RUN(argc, argv, tests);

@@ -139,9 +139,14 @@ pub(crate) fn enter(node: Node) -> Answer<c_int> {
 /// result.
 fn left(result: c_int) -> c_int {
     if result == 0 {
-        IS_OURS.store(false, Ordering::Relaxed);
+        leave();
     }
     result
+}
+
+/// Records that the working directory is outside the mount point.
+pub(crate) fn leave() {
+    IS_OURS.store(false, Ordering::Relaxed);
 }
 
 /// Copies a path for C to `buffer` of `size` bytes. For a null `buffer`, allocates one that the caller frees; then

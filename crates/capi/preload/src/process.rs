@@ -1,8 +1,8 @@
 //! Start and end of the process.
 use crate::edge::export;
 use crate::{
-    config, cwd, descriptors, keeper, left_open, libraries, lock_cache, locks, maps, mounted,
-    needed, open, report, stdio, store, threads, unshared,
+    close, config, cwd, descriptors, keeper, left_open, libraries, lock_cache, locks, maps,
+    mounted, needed, open, report, stdio, store, threads, unshared,
 };
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -151,6 +151,27 @@ export! {
         before_end();
         release_locks();
         next(status)
+    }
+
+    fn quick_exit(status: c_int) -> () | next {
+        // The functions of `at_quick_exit` run in `next`. Their changes are stored at once.
+        before_end();
+        ENDING.store(true, Ordering::Relaxed);
+        release_locks();
+        next(status)
+    }
+
+    fn daemon(no_chdir: c_int, no_close: c_int) -> c_int | next {
+        // The parent ends inside the C library.
+        before_end();
+        let result = next(no_chdir, no_close);
+        if result == 0 {
+            (libc::STDIN_FILENO..=libc::STDERR_FILENO).for_each(close::forget_if_gone);
+        }
+        if result == 0 && no_chdir == 0 {
+            cwd::leave();
+        }
+        result
     }
 
     fn vfork() -> c_int | _next {
