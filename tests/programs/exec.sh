@@ -52,6 +52,18 @@ test_while_a_child_lives() {
     done
 }
 
+# A script elsewhere, whose interpreter is in the directory.
+test_an_interpreter_of_a_script_elsewhere() {
+    cp /bin/sh interpreter
+    # shellcheck disable=SC2016 # The script expands it.
+    printf '#!%s/interpreter -e\necho "ran $0 $1"\n' "$PWD" >"$outside/elsewhere"
+    fails "$outside/elsewhere"
+    chmod 755 "$outside/elsewhere"
+    is "$("$outside/elsewhere" x)" "ran $outside/elsewhere x"
+    is "$(PATH=$outside:$PATH elsewhere y)" "ran $outside/elsewhere y"
+    is "$(PATH=$outside:$PATH env elsewhere z)" "ran $outside/elsewhere z"
+}
+
 test_not_executable() {
     printf '#!/bin/sh\n' >script
     fails ./script

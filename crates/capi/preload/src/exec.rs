@@ -4,7 +4,7 @@ use crate::edge::{Text, Texts, export, real};
 use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::paths::{self, MountPath, shown};
 use crate::serve::serve;
-use crate::{config, descriptors, internal, needed, process, raw, threads, unreached};
+use crate::{config, copies, descriptors, internal, needed, process, raw, threads, unreached};
 use dfs::{Follow, Open};
 use esker_preload_interface::{File, Node};
 use std::arch::naked_asm;
@@ -44,6 +44,9 @@ impl Program {
         for _ in 0..LINKS_MAX {
             let path = self.path.to_bytes();
             if !paths::is_ours(libc::AT_FDCWD, path) {
+                if self.reach_interpreter()? {
+                    continue;
+                }
                 unreached::warn(&self.path);
                 self.reach_libraries();
                 return Ok(());
@@ -69,13 +72,7 @@ impl Program {
         let length = file.read_at(0, &mut first)?;
         match interpreter(&first[..length]) {
             Some((interpreter, argument)) => {
-                let script = self.script(node)?;
-                let rest = self.arguments.split_off(self.arguments.len().min(1));
-                let mut arguments = vec![c_string(interpreter.to_vec())?];
-                arguments.extend(argument.map(|text| c_string(text.to_vec())).transpose()?);
-                arguments.push(script);
-                arguments.extend(rest);
-                (self.path, self.arguments) = (arguments[0].clone(), arguments);
+                self.run_by(interpreter, argument, self.script(node)?)?;
             }
             None => {
                 self.copy = internal::keep(copy(file, &node.name()?)?);
@@ -86,6 +83,37 @@ impl Program {
                 self.path = c_string(path.into_bytes())?;
             }
         }
+        Ok(())
+    }
+
+    /// Replaces a script outside of the mount point by its interpreter, if that is in the mount point: the kernel would
+    /// not find it. False for any other program.
+    fn reach_interpreter(&mut self) -> Answer<bool> {
+        let mut first = [0; FIRST_LINE_MAX];
+        match interpreter(first_bytes(&self.path, &mut first)) {
+            Some((interpreter, argument))
+                if paths::is_ours(libc::AT_FDCWD, interpreter) && may_run(self.path.to_bytes()) =>
+            {
+                self.run_by(interpreter, argument, self.path.clone())?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Replaces a script by its interpreter, as the kernel does: `script` is the argument that names the script.
+    fn run_by(
+        &mut self,
+        interpreter: &[u8],
+        argument: Option<&[u8]>,
+        script: CString,
+    ) -> Answer<()> {
+        let rest = self.arguments.split_off(self.arguments.len().min(1));
+        let mut arguments = vec![c_string(interpreter.to_vec())?];
+        arguments.extend(argument.map(|text| c_string(text.to_vec())).transpose()?);
+        arguments.push(script);
+        arguments.extend(rest);
+        (self.path, self.arguments) = (arguments[0].clone(), arguments);
         Ok(())
     }
 
@@ -136,6 +164,16 @@ impl Program {
             Texts::from_pointers(&environment),
         )
     }
+}
+
+/// Reads the first bytes of a file outside of the mount point; none if it cannot be read.
+fn first_bytes<'a>(path: &CStr, room: &'a mut [u8]) -> &'a [u8] {
+    // A fifo is not opened by a program, so the open must not wait for one.
+    let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let Ok(fd) = raw::open(path, flags, 0) else { return &[] };
+    let length = raw::read_at(fd, room, 0);
+    raw::close(fd);
+    &room[..length.unwrap_or(0)]
 }
 
 /// Fails with `EACCES` unless the node is a regular file with an execute permission.
@@ -230,10 +268,17 @@ pub(crate) fn run(path: &CStr, arguments: Texts, environment: Texts) -> c_int {
         program.reach()?;
         Ok(program)
     });
+    execute(program, c::execve)
+}
+
+/// Executes a prepared program by `exec`, a function of the C library. Returns -1 if that fails.
+fn execute(program: Answer<Program>, exec: impl FnOnce(Text, Texts, Texts) -> c_int) -> c_int {
     match program {
         Ok(program) => {
             process::before_exec();
-            program.with(c::execve)
+            let result = program.with(exec);
+            program.close_copy();
+            result
         }
         Err(error) => to_c(Err(error)),
     }
@@ -254,20 +299,24 @@ pub(crate) fn search(file: Text, arguments: Texts, environment: Texts) -> c_int 
     if let Ok(path) = serve_program(|| in_our_folders(name.to_bytes())) {
         return run_or_interpret(&path, arguments, environment);
     }
-    let program = serve_program(|| Ok(found_by_name(name, arguments, environment)));
-    let Ok(program) = program else { return to_c(refuse(libc::ENOMEM)) };
-    process::before_exec();
-    program.with(c::execvpe)
+    execute(serve_program(|| found_by_name(name, arguments, environment)), c::execvpe)
 }
 
 /// A program for which the C library searches the directories of `PATH`, after none of ours had it. Its environment
-/// names copies of the libraries in the mount point that it needs.
-pub(crate) fn found_by_name(name: &CStr, arguments: Texts, environment: Texts) -> Program {
-    let mut program = Program::new(name, arguments, environment);
-    if let Some(path) = unreached::warn_found(name) {
-        needed::add(&path, path.as_os_str().as_bytes(), &mut program.environment);
+/// names copies of the libraries in the mount point that it needs. A script whose interpreter is in the mount point
+/// becomes that interpreter.
+pub(crate) fn found_by_name(name: &CStr, arguments: Texts, environment: Texts) -> Answer<Program> {
+    let Some(path) = unreached::warn_found(name) else {
+        return Ok(Program::new(name, arguments, environment));
+    };
+    let mut script = Program::new(&copies::c_string(&path)?, arguments, environment);
+    if script.reach_interpreter()? {
+        script.reach()?;
+        return Ok(script);
     }
-    program
+    let mut program = Program::new(name, arguments, environment);
+    needed::add(&path, path.as_os_str().as_bytes(), &mut program.environment);
+    Ok(program)
 }
 
 /// Runs a program. Like other functions that search `PATH`, runs a file that the kernel refuses (`ENOEXEC`) as a script
@@ -346,13 +395,7 @@ fn run_found(open: impl FnOnce() -> Answer<File>, arguments: Texts, environment:
         program.reach()?;
         Ok(program)
     });
-    match program {
-        Ok(program) => {
-            process::before_exec();
-            program.with(c::execve)
-        }
-        Err(error) => to_c(Err(error)),
-    }
+    execute(program, c::execve)
 }
 
 export! {

@@ -39,22 +39,26 @@ fn spawn(
         program.reach_from_child()?;
         Ok(program)
     });
-    match program {
-        Ok(program) => {
-            process::before_fork();
-            let start = |path, arguments, environment| {
-                real(pid, path, actions, attributes, arguments, environment)
-            };
-            let result = program.with(start);
-            let _ = serve_program(|| {
-                program.close_copy();
-                Ok(())
-            });
-            result
-        }
-        Err(Fail::Errno(errno)) => errno,
-        Err(Fail::Outside(_)) => libc::ENOENT,
-    }
+    start(pid, program, (actions, attributes), real)
+}
+
+/// Starts a prepared program. Returns 0 or an errno.
+fn start(
+    pid: *mut c_int,
+    program: Answer<Program>,
+    (actions, attributes): (*const c_void, *const c_void),
+    real: Spawn,
+) -> c_int {
+    let program = match program {
+        Ok(program) => program,
+        Err(error) => return error.errno(),
+    };
+    process::before_fork();
+    let result = program.with(|path, arguments, environment| {
+        real(pid, path, actions, attributes, arguments, environment)
+    });
+    program.close_copy();
+    result
 }
 
 /// Serves `posix_spawnp` for a program for which the C library searches directories outside the mount point.
@@ -65,12 +69,12 @@ fn spawn_found(
     (arguments, environment): (Texts, Texts),
     real: Spawn,
 ) -> c_int {
-    process::before_fork();
-    let program = serve_program(|| Ok(found_by_name(name, arguments, environment)));
-    let Ok(program) = program else { return libc::ENOMEM };
-    program.with(|name, arguments, environment| {
-        real(pid, name, actions, attributes, arguments, environment)
-    })
+    let program = serve_program(|| {
+        let mut program = found_by_name(name, arguments, environment)?;
+        program.reach_from_child()?;
+        Ok(program)
+    });
+    start(pid, program, (actions, attributes), real)
 }
 
 /// Opens the file of an action now, because the child's system calls do not see the mount point. The child duplicates
