@@ -236,6 +236,46 @@ walked(void)
 	GIVES(1, visited);
 }
 
+/* Actions that a walk returns for the entries named `answered_for`. */
+static const char *answered_for;
+static int         answer;
+
+static int
+act(const char *path, const struct stat *info, int type, struct FTW *ftw)
+{
+	(void)info, (void)type;
+	visited++;
+	return strcmp(path + ftw->base, answered_for) == 0 ? answer : FTW_CONTINUE;
+}
+
+static int
+visited_if(const char *name, int action, int flags)
+{
+	answered_for = name;
+	answer = action;
+	visited = 0;
+	OK(nftw("tree", act, 10, FTW_PHYS | FTW_ACTIONRETVAL | flags));
+	return visited;
+}
+
+static void
+walked_by_actions(void)
+{
+	OK(mkdir("tree", 0755));
+	OK(chdir("tree"));
+	small_tree();
+	OK(chdir(".."));
+	GIVES(7, visited_if("file", FTW_SKIP_SUBTREE, 0));
+	GIVES(7, visited_if("deep", FTW_SKIP_SUBTREE, FTW_DEPTH));
+	GIVES(6, visited_if("deep", FTW_SKIP_SUBTREE, 0));
+	GIVES(1, visited_if("tree", FTW_SKIP_SUBTREE, 0));
+	GIVES(1, visited_if("tree", FTW_SKIP_SIBLINGS, 0));
+	GIVES(7, visited_if("tree", FTW_SKIP_SIBLINGS, FTW_DEPTH));
+	answered_for = "tree";
+	answer = FTW_STOP;
+	GIVES(FTW_STOP, nftw("tree", act, 10, FTW_PHYS | FTW_ACTIONRETVAL));
+}
+
 /* Walks that follow links visit each directory once, whatever the number of paths to it. */
 static void
 walked_over_links(void)
@@ -321,7 +361,7 @@ main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(all_names_once), TEST(inodes_agree), TEST(positions), TEST(from_descriptors),
-		TEST(sorted), TEST(walked), TEST(walked_over_links), TEST(walked_by_fts), TEST(globbed),
+		TEST(sorted), TEST(walked), TEST(walked_by_actions), TEST(walked_over_links), TEST(walked_by_fts), TEST(globbed),
 		TEST(removed_while_read),
 	};
 

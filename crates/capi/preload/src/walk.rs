@@ -235,6 +235,8 @@ impl Walk {
         for name in names {
             match self.go(&[path, separator, name].concat(), level + 1) {
                 0 => {}
+                // Returned for a file, or for a directory after its entries: there is no subtree to skip.
+                SKIP_SUBTREE if self.flags & FTW_ACTIONRETVAL != 0 => {}
                 SKIP_SIBLINGS if self.flags & FTW_ACTIONRETVAL != 0 => return 0,
                 other => return other,
             }
@@ -278,14 +280,18 @@ fn walk(path: Text, visit: Visit, flags: c_int, theirs: impl Fn(Text) -> c_int) 
     if !paths::is_ours(libc::AT_FDCWD, bytes) {
         return theirs(path);
     }
+    let without_action = |result| match result {
+        SKIP_SUBTREE | SKIP_SIBLINGS if flags & FTW_ACTIONRETVAL != 0 => 0,
+        other => other,
+    };
     if flags & FTW_CHDIR == 0 {
-        return Walk::new(visit, flags, None).go(bytes, 0);
+        return without_action(Walk::new(visit, flags, None).go(bytes, 0));
     }
     match serve(cwd::node) {
         Ok(base) => {
             let result = Walk::new(visit, flags, Some(base.clone())).go(bytes, 0);
             let _ = serve(|| cwd::enter(base));
-            result
+            without_action(result)
         }
         // The walk would have to change back to a directory outside the mount point.
         Err(_) => to_c(refuse(libc::EOPNOTSUPP)),
