@@ -338,6 +338,28 @@ globbed(void)
 	GIVES(GLOB_NOMATCH, glob("x*", 0, NULL, &found));
 }
 
+/* The pattern does not begin with the directory. */
+static void
+globbed_by_braces_and_tilde(void)
+{
+	char   here[2048], pattern[4200];
+	glob_t found;
+
+	small_tree();
+	CHECK(getcwd(here, sizeof(here)) != NULL);
+	OK(chdir(outside));
+	snprintf(pattern, sizeof(pattern), "{%s/a,%s/none}/f*", here, here);
+	OK(glob(pattern, GLOB_BRACE, NULL, &found));
+	GIVES(1, found.gl_pathc);
+	globfree(&found);
+	OK(setenv("HOME", here, 1));
+	OK(glob("~/a/*", GLOB_TILDE, NULL, &found));
+	GIVES(3, found.gl_pathc);
+	globfree(&found);
+	OK(glob("/bin/s[h]", 0, NULL, &found));
+	globfree(&found);
+}
+
 static void
 removed_while_read(void)
 {
@@ -361,7 +383,7 @@ main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(all_names_once), TEST(inodes_agree), TEST(positions), TEST(from_descriptors),
-		TEST(sorted), TEST(walked), TEST(walked_by_actions), TEST(walked_over_links), TEST(walked_by_fts), TEST(globbed),
+		TEST(sorted), TEST(walked), TEST(walked_by_actions), TEST(walked_over_links), TEST(walked_by_fts), TEST(globbed), TEST(globbed_by_braces_and_tilde),
 		TEST(removed_while_read),
 	};
 

@@ -1,11 +1,11 @@
 //! Functions that the C library builds on internal directory streams: scandir, glob, ftw, nftw.
 use crate::answer::{Answer, fail, refuse, to_c};
-use crate::cwd;
 use crate::dirs::Listing;
 use crate::edge::{Out, Text, export};
 use crate::paths::{self, MountPath};
 use crate::serve::serve;
 use crate::stat::c_stat;
+use crate::{config, cwd};
 use dfs::{Follow, Kind};
 use esker::types::ObjectId;
 use esker_preload_interface::Node;
@@ -108,11 +108,10 @@ unsafe extern "C" {
     fn stat64(path: *const c_char, out: *mut libc::stat) -> c_int;
 }
 
-/// Puts our functions into `glob` if the pattern begins in the mount point. Returns the flags that make the C library
-/// call them, or else `flags`.
-fn glob_flags(pattern: Text, flags: c_int, glob: Out<Glob>) -> c_int {
-    let bytes = pattern.bytes().unwrap_or_default();
-    let is_ours = paths::is_ours(libc::AT_FDCWD, bytes) && flags & GLOB_ALTDIRFUNC == 0;
+/// Puts our functions into `glob`, unless the program has its own there. Returns the flags that make the C library call
+/// them, or else `flags`. Any pattern may lead into the mount point, by alternatives in braces or by a tilde.
+fn glob_flags(flags: c_int, glob: Out<Glob>) -> c_int {
+    let is_ours = !config::get().mount.is_empty() && flags & GLOB_ALTDIRFUNC == 0;
     match glob.values(1) {
         [glob] if is_ours => {
             glob.functions = [
@@ -318,7 +317,7 @@ macro_rules! variants {
     } };
     (@glob $name:ident) => { export! {
         fn $name(pattern: Text, flags: c_int, error: usize, glob: Out<Glob>) -> c_int | next {
-            next(pattern, glob_flags(pattern, flags, glob), error, glob)
+            next(pattern, glob_flags(flags, glob), error, glob)
         }
     } };
     (@ftw $name:ident) => { export! {
