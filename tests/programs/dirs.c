@@ -378,13 +378,82 @@ removed_while_read(void)
 	OK(rmdir("removed_while_read"));
 }
 
+/* Reads some entries by their numbers, and removes them. Returns how many. */
+static int
+remove_some(int fd, size_t room)
+{
+	char               entries[4096];
+	struct dirent64   *entry;
+	long               length = getdents64(fd, entries, room);
+	int                count = 0;
+
+	CHECK(length >= 0);
+	for (long at = 0; at < length; at += entry->d_reclen) {
+		entry = (struct dirent64 *)(entries + at);
+		if (entry->d_name[0] != '.') {
+			OK(unlinkat(fd, entry->d_name, 0));
+			count++;
+		}
+	}
+	return length == 0 ? -1 : count;
+}
+
+/* Removals do not make a listing skip other entries, also if another directory is listed in between. */
+static void
+listed_beside_others_while_removed(void)
+{
+	int fd, other, count = 0, removed;
+
+	OK(mkdir("a", 0755));
+	OK(mkdir("b", 0755));
+	OK(chdir("a"));
+	files(500);
+	OK(chdir(".."));
+	CHECK((fd = open("a", O_RDONLY | O_DIRECTORY)) >= 0);
+	CHECK((other = open("b", O_RDONLY | O_DIRECTORY)) >= 0);
+	while ((removed = remove_some(fd, 1024)) >= 0) {
+		count += removed;
+		GIVES(0, remove_some(other, 1024));
+		GIVES(0, lseek(other, 0, SEEK_SET));
+	}
+	GIVES(500, count);
+}
+
+/* A position stays before the same entry, whatever is removed before it. */
+static void
+positions_after_removals(void)
+{
+	static char    names[COUNT + 2][16];
+	long           place = 0;
+	DIR           *dir;
+	struct dirent *entry;
+	int            count = 0;
+
+	files(COUNT);
+	CHECK((dir = opendir(".")) != NULL);
+	for (; (entry = readdir(dir)) != NULL; count++) {
+		strcpy(names[count], entry->d_name);
+		if (count == 699)
+			place = telldir(dir);
+	}
+	GIVES(COUNT + 2, count);
+	for (int i = 0; i < 500; i++)
+		if (names[i][0] != '.')
+			OK(unlink(names[i]));
+	seekdir(dir, place);
+	for (int i = 700; i < count; i++)
+		CHECK((entry = readdir(dir)) != NULL && strcmp(entry->d_name, names[i]) == 0);
+	CHECK(readdir(dir) == NULL);
+	OK(closedir(dir));
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(all_names_once), TEST(inodes_agree), TEST(positions), TEST(from_descriptors),
 		TEST(sorted), TEST(walked), TEST(walked_by_actions), TEST(walked_over_links), TEST(walked_by_fts), TEST(globbed), TEST(globbed_by_braces_and_tilde),
-		TEST(removed_while_read),
+		TEST(removed_while_read), TEST(listed_beside_others_while_removed), TEST(positions_after_removals),
 	};
 
 	return RUN(argc, argv, tests);

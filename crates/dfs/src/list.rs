@@ -7,6 +7,7 @@ use esker::Wait;
 use esker::types::ops::{Anchor, ListLimit};
 use esker::types::{KeyBatch, KeyKind, Result, encode_key};
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hasher};
 
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,24 +161,43 @@ fn position(name: &[u8]) -> Result<Vec<u8>> {
     Ok(position)
 }
 
-/// An open listing (POSIX: `DIR`). It buffers one batch of entries ([`LIST_BATCH`]) and one anchor for each batch so
-/// far, so memory stays small for any directory.
+/// An open listing (POSIX: `DIR`). It buffers one batch of entries ([`LIST_BATCH`]), and keeps two anchors for each batch
+/// and 4 bytes for each entry so far, so memory stays small for any directory.
 pub struct DirStream {
     node: Node,
-    /// Number of the first entry of each batch, and the anchor at which the batch begins. The last pair is of the next
-    /// batch.
-    anchors: Vec<(u64, Anchor)>,
-    batch: Vec<DirEntry>,
-    /// Number of the first entry of `batch` in the stream.
-    first: u64,
+    /// The batches so far, in the order of their numbers. A batch that has changed since is there once more.
+    batches: Vec<Batch>,
+    /// Hashes of the names so far, by the number of the entry.
+    names: Vec<u32>,
+    /// Entries of the current batch.
+    entries: Vec<DirEntry>,
+    /// Position of the current batch in `batches`.
+    current: usize,
     /// Number of the next entry.
     next: u64,
+}
+
+/// A batch of entries that a stream has read.
+#[derive(Clone)]
+struct Batch {
+    /// Number of its first entry.
+    first: u64,
+    start: Anchor,
+    end: Anchor,
+}
+
+/// Hash of the name of an entry.
+fn hash(entry: &DirEntry) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&entry.name);
+    hasher.finish() as u32
 }
 
 impl DirStream {
     /// A stream at the beginning of the directory.
     fn new(node: Node) -> Self {
-        Self { node, anchors: vec![(0, Anchor::Start)], batch: Vec::new(), first: 0, next: 0 }
+        let (batches, names, entries) = (Vec::new(), Vec::new(), Vec::new());
+        Self { node, batches, names, entries, current: 0, next: 0 }
     }
 
     /// The directory.
@@ -194,7 +214,7 @@ impl DirStream {
         if !self.is_buffered() && !self.load()? {
             return Ok(None);
         }
-        let entry = self.batch.get((self.next - self.first) as usize).cloned();
+        let entry = self.entries.get((self.next - self.first()) as usize).cloned();
         self.next += u64::from(entry.is_some());
         Ok(entry)
     }
@@ -206,7 +226,7 @@ impl DirStream {
     }
 
     /// Seeks to a position from [`DirStream::tell`]; 0 starts over and sees new entries (POSIX: `seekdir`,
-    /// `rewinddir`).
+    /// `rewinddir`). Entries that were added or removed meanwhile do not move the position.
     pub fn seek(&mut self, position: u64) {
         if position == 0 {
             *self = Self::new(self.node.clone());
@@ -214,28 +234,79 @@ impl DirStream {
         self.next = position;
     }
 
-    /// True if `batch` has the next entry.
-    fn is_buffered(&self) -> bool {
-        (self.first..self.first + self.batch.len() as u64).contains(&self.next)
+    /// Number of the first entry of the current batch.
+    fn first(&self) -> u64 {
+        self.batches.get(self.current).map_or(0, |batch| batch.first)
     }
 
-    /// Fetches the batch with the next entry; false at the end. `anchors` has the first position and the anchor of each
-    /// batch so far. A stream that was moved back continues at the batch before its position.
+    /// True if the current batch has the next entry.
+    fn is_buffered(&self) -> bool {
+        let first = self.first();
+        (first..first + self.entries.len() as u64).contains(&self.next)
+    }
+
+    /// Fetches the batch with the next entry; false at the end.
     fn load(&mut self) -> Result<bool> {
-        let known = self.anchors.partition_point(|(first, _)| *first <= self.next);
-        self.anchors.truncate(known.max(1));
-        while let Some((first, anchor)) = self.anchors.last() {
-            let (first, mut anchor) = (*first, anchor.clone());
-            if anchor.is_end() {
-                return Ok(false);
-            }
-            self.batch = self.node.read_dir(&mut anchor, LIST_BATCH)?;
-            self.first = first;
-            self.anchors.push((first + self.batch.len() as u64, anchor));
-            if self.is_buffered() {
-                return Ok(true);
+        if self.next < self.names.len() as u64 {
+            match self.end_before_other_batch() {
+                Some(end) if end.is_end() => return Ok(false),
+                Some(end) => {
+                    self.next = self.names.len() as u64;
+                    self.add(end)?;
+                }
+                None => self.reload()?,
             }
         }
-        Ok(false)
+        while !self.is_buffered() {
+            let start = self.batches.last().map_or(Anchor::Start, |last| last.end.clone());
+            if start.is_end() {
+                return Ok(false);
+            }
+            self.add(start)?;
+        }
+        Ok(true)
+    }
+
+    /// The end of the current batch, if the stream continues there, and the next numbers are those of another part of the
+    /// directory.
+    fn end_before_other_batch(&self) -> Option<Anchor> {
+        let (batch, other) = (self.batches.get(self.current)?, self.batches.get(self.current + 1)?);
+        let continues = self.next == other.first && !self.entries.is_empty();
+        (continues && other.start != batch.end).then(|| batch.end.clone())
+    }
+
+    /// Fetches the batch at an anchor. Its entries get new numbers.
+    fn add(&mut self, start: Anchor) -> Result<()> {
+        let (first, mut end) = (self.names.len() as u64, start.clone());
+        self.entries = self.node.read_dir(&mut end, LIST_BATCH)?;
+        self.names.extend(self.entries.iter().map(hash));
+        self.current = self.batches.len();
+        self.batches.push(Batch { first, start, end });
+        Ok(())
+    }
+
+    /// Fetches an earlier batch again, which has the next entry. If its entries have changed, they get new numbers, and
+    /// the stream continues after the last entry before its position that still exists.
+    fn reload(&mut self) -> Result<()> {
+        let index =
+            self.batches.partition_point(|batch| batch.first <= self.next).saturating_sub(1);
+        let Some(Batch { first, start, .. }) = self.batches.get(index).cloned() else {
+            return Ok(());
+        };
+        let end = self.batches.get(index + 1).map_or(self.names.len(), |next| next.first as usize);
+        let known = self.names[first as usize..end].to_vec();
+        self.add(start)?;
+        let added = self.first() as usize;
+        let names = &self.names[added..];
+        if names == known {
+            self.names.truncate(added);
+            self.batches.pop();
+            self.current = index;
+            return Ok(());
+        }
+        let mut before = known[..(self.next - first) as usize].iter().rev();
+        let last = before.find_map(|name| names.iter().position(|found| found == name));
+        self.next = (added + last.map_or(0, |at| at + 1)) as u64;
+        Ok(())
     }
 }

@@ -568,6 +568,28 @@ fn listing_continues_at_the_position_it_seeks_to() {
 }
 
 #[test]
+fn removed_entries_do_not_move_positions_of_a_listing() {
+    let fs = mount_new("positions");
+    let dir = fs.root().mkdir(b"many", &FILE).unwrap();
+    for number in 0..3000 {
+        dir.create(format!("{number:05}").as_bytes(), &FILE).unwrap();
+    }
+    let mut stream = dir.entries().unwrap();
+    let seen: Vec<_> =
+        std::iter::from_fn(|| stream.read().unwrap()).map(|entry| entry.name).collect();
+    for name in seen[..100].iter().chain(&seen[1100..1200]) {
+        dir.unlink(name).unwrap();
+    }
+    for position in [1000, 2000, 1200, 1150, 50, 2999, 2000] {
+        stream.seek(position as u64);
+        let rest = std::iter::from_fn(|| stream.read().unwrap()).map(|entry| entry.name);
+        let is_left = |at: &usize| !matches!(at, 0..100 | 1100..1200);
+        let expected = (position..3000).filter(is_left).map(|at| seen[at].clone());
+        assert!(rest.eq(expected), "the rest from {position} on");
+    }
+}
+
+#[test]
 fn remove_tree_removes_all_entries() {
     let fs = mount_new("trees");
     let mut dir = fs.root().mkdir(b"top", &FILE).unwrap();

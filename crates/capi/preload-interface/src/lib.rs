@@ -86,9 +86,12 @@ pub struct File {
 pub struct DirStream {
     handle: Handle,
     node: Node,
-    /// Number of the next entry.
+    /// Position of the next entry.
     next: u64,
 }
+
+/// The next entry of a listing, `None` at the end, and the position after it.
+pub type NextEntry = (Option<DirEntry>, u64);
 
 /// A node with the name of an entry in it.
 pub type Entry = (Node, Vec<u8>);
@@ -243,7 +246,7 @@ pub struct Table {
     /// Another handle of the same node.
     pub clone: fn(&Node) -> Handle,
     /// The next entry of a listing.
-    pub read: fn(&mut DirStream) -> Result<Option<DirEntry>>,
+    pub read: fn(&mut DirStream) -> Result<NextEntry>,
     /// Moves a listing to a position from [`DirStream::tell`].
     pub seek: fn(&mut DirStream, u64) -> Result<()>,
     /// Functions of file systems.
@@ -368,8 +371,8 @@ impl DirStream {
     /// # Errors
     /// Errors of the backend.
     pub fn read(&mut self) -> Result<Option<DirEntry>> {
-        let entry = (self.handle.table.read)(self)?;
-        self.next += u64::from(entry.is_some());
+        let (entry, next) = (self.handle.table.read)(self)?;
+        self.next = next;
         Ok(entry)
     }
 

@@ -3,12 +3,12 @@
 //!
 //! Each function of the table calls the method of the same name in `esker-dfs`, and turns a panic into an error.
 #![allow(unsafe_code)]
-use dfs::{DirEntry, MountOptions, Parent, Resolved};
+use dfs::{MountOptions, Parent, Resolved};
 use esker::Wait;
 use esker::types::{Error, ErrorKind, Result};
 use esker_preload_interface::{
-    Dfs, DfsFunctions, DirStream, Entry, File, FileFunctions, Handle, Mount, Node, NodeFunctions,
-    Table, fingerprint,
+    Dfs, DfsFunctions, DirStream, Entry, File, FileFunctions, Handle, Mount, NextEntry, Node,
+    NodeFunctions, Table, fingerprint,
 };
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -139,8 +139,10 @@ fn mount(wanted: &Mount<'_>) -> Result<Dfs> {
 }
 
 /// The next entry of a listing; `None` at the end.
-fn read(stream: &mut DirStream) -> Result<Option<DirEntry>> {
-    of_stream(stream).read()
+fn read(stream: &mut DirStream) -> Result<NextEntry> {
+    let stream = of_stream(stream);
+    let entry = stream.read()?;
+    Ok((entry, stream.tell()))
 }
 
 /// Resolves a path except for its last name; see `dfs::Dfs::resolve_parent_step`.

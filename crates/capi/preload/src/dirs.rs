@@ -291,9 +291,6 @@ export! {
 /// Bytes of a raw entry before its name.
 const HEAD: usize = 19;
 
-/// The descriptor and the listing of the last `getdents64`. The next call on the same directory continues this listing.
-static LAST: Mutex<Option<(c_int, Listing)>> = Mutex::new(None);
-
 /// Serves `getdents64`: writes up to `size` bytes of entries in the kernel's form, and returns their length. The offset
 /// of the descriptor is the position in the listing.
 pub(crate) fn raw_entries(fd: c_int, room: Out<u8>, size: usize) -> Answer<isize> {
@@ -302,23 +299,17 @@ pub(crate) fn raw_entries(fd: c_int, room: Out<u8>, size: usize) -> Answer<isize
         return refuse(libc::ENOTDIR);
     }
     let position = file.position.seek(fd, 0, libc::SEEK_CUR)? as u64;
-    let node = file.node()?;
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_same = |(of, listing): &(c_int, Listing)| {
-        *of == fd && listing.entries.node().oid() == node.oid() && position != 0
+    let mut kept = file.listing.lock().unwrap_or_else(PoisonError::into_inner);
+    let listing = match &mut *kept {
+        Some(listing) => listing,
+        none => none.insert(Box::new(Listing::new(&file.node()?)?)),
     };
-    // Continues the listing of the last call. At the start of a directory, a new listing sees new entries.
-    let mut listing = match last.take().filter(is_same) {
-        Some((_, listing)) => listing,
-        None => Listing::new(&node)?,
-    };
-    if listing.tell() != position {
+    // At the start of a directory, the listing begins anew and sees new entries.
+    if position == 0 || listing.tell() != position {
         listing.seek(position);
     }
-    let room = room.values(size);
-    let filled = fill(&mut listing, room)?;
+    let filled = fill(listing, room.values(size))?;
     file.position.seek(fd, listing.tell() as i64, libc::SEEK_SET)?;
-    *last = Some((fd, listing));
     Ok(filled as isize)
 }
 

@@ -1,5 +1,6 @@
 //! Open files of the mount point, which duplicated descriptors share.
 use crate::answer::{Answer, Fail, refuse};
+use crate::dirs::Listing;
 use crate::identity::Identity;
 use crate::limits::TRANSFER_MAX;
 use crate::position::Position;
@@ -9,8 +10,8 @@ use dfs::{Attr, Follow, Kind, Open, SetAttr, Time};
 use esker::types::ObjectId;
 use esker_preload_interface::{File, Node};
 use std::ffi::c_int;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// The open file of a descriptor.
 pub(crate) struct OpenFile {
@@ -22,6 +23,8 @@ pub(crate) struct OpenFile {
     used_in: AtomicU64,
     /// Descriptor of its lock file, -1 before the first lock.
     pub(crate) lock: AtomicI32,
+    /// The listing of a directory that `getdents64` continues.
+    pub(crate) listing: Mutex<Option<Box<Listing>>>,
 }
 
 /// The kind of an open file.
@@ -78,6 +81,7 @@ impl OpenFile {
             content: ArcSwapOption::from(content.map(Arc::new)),
             used_in: AtomicU64::new(threads::generation()),
             lock: AtomicI32::new(-1),
+            listing: Mutex::new(None),
         }
     }
 
