@@ -498,6 +498,28 @@ copies(void)
 	GIVES(100, info.st_size);
 }
 
+/* A copy with a number that a file cannot have is refused; any other can be used. */
+static void
+copies_with_great_numbers(void)
+{
+	struct rlimit limit = {100000, 100000};
+	char          byte;
+	int           fd = new_file("file", 100, 1), other;
+
+	/* Only a privileged process may raise the upper limit. */
+	if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+		OK(getrlimit(RLIMIT_NOFILE, &limit));
+		limit.rlim_cur = limit.rlim_max;
+		OK(setrlimit(RLIMIT_NOFILE, &limit));
+	}
+	for (int number = 60000; number < 80000; number += 10000) {
+		other = dup2(fd, number);
+		CHECK(other == number ? pread(other, &byte, 1, 0) == 1 : errno == EBADF);
+		other = fcntl(fd, F_DUPFD, number);
+		CHECK(other >= number ? pread(other, &byte, 1, 0) == 1 : errno == EMFILE || errno == EINVAL);
+	}
+}
+
 static void
 closed_in_ranges(void)
 {
@@ -637,7 +659,7 @@ main(int argc, char **argv)
 		TEST(shared_at_the_limit), TEST(signals_while_forking), TEST(kept_over_exec), TEST(redirected_output),
 		TEST(spawned), TEST(spawned_from_the_directory), TEST(spawned_in_directory), TEST(vforked), TEST(listed_arguments),
 		TEST(removed_over_exec),
-		TEST(removed_over_start), TEST(copies), TEST(closed_in_ranges),
+		TEST(removed_over_start), TEST(copies), TEST(copies_with_great_numbers), TEST(closed_in_ranges),
 		TEST(closed_altogether), TEST(as_daemon), TEST(lowest_numbers), TEST(many_descriptors),
 	};
 

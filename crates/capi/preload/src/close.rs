@@ -63,9 +63,16 @@ fn duplicate(from: c_int, to: c_int, next: impl FnOnce() -> c_int) -> c_int {
     // Inside the store, because the kernel's copy and ours must be made before the open file is shared, or after it.
     to_c(serve(|| {
         let file = descriptors::get(from).ok();
+        // Like a number that the limit of the process does not allow.
+        if file.is_some() && to >= 0 && !descriptors::is_possible(to) {
+            return refuse(libc::EBADF);
+        }
         let made = next();
         if made < 0 {
             return refuse(threads::errno());
+        }
+        if file.is_some() {
+            descriptors::check_number(made)?;
         }
         if made != from {
             forget(made);

@@ -25,7 +25,7 @@ fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
 fn plain_control(fd: c_int, file: &OpenFile, command: c_int, argument: usize) -> Answer<c_int> {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
-            let new = raw::control(fd, command, argument)?;
+            let new = descriptors::check_number(raw::control(fd, command, argument)?)?;
             descriptors::put(new, descriptors::get(fd)?);
             Ok(new)
         }

@@ -62,12 +62,25 @@ pub(crate) fn allocate(file: OpenFile, cloexec: bool) -> Answer<c_int> {
         Err(Fail::Errno(libc::EBADF)) => raw::control(make_stand_in()?, command, 0)?,
         answer => answer?,
     };
-    if fd as usize >= DESCRIPTORS_MAX {
-        raw::close(fd);
-        return refuse(libc::EMFILE);
-    }
-    put(fd, Arc::new(file));
+    put(check_number(fd)?, Arc::new(file));
     Ok(fd)
+}
+
+/// True for a number that a file of the mount point can have.
+pub(crate) fn is_possible(fd: c_int) -> bool {
+    usize::try_from(fd).is_ok_and(|fd| fd < DESCRIPTORS_MAX)
+}
+
+/// Returns the new descriptor `fd`. Closes it if a file of the mount point cannot have its number.
+///
+/// # Errors
+/// `EMFILE` beyond [`DESCRIPTORS_MAX`].
+pub(crate) fn check_number(fd: c_int) -> Answer<c_int> {
+    if is_possible(fd) {
+        return Ok(fd);
+    }
+    raw::close(fd);
+    refuse(libc::EMFILE)
 }
 
 /// Opens the nameless file that stands for all open files, and returns its descriptor. If two threads make one at the
