@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <grp.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
@@ -334,6 +335,29 @@ named_by_descriptor(void)
 	holds("inside", "text");
 }
 
+/* Unknown flags, names of no namespace, and descriptors that only name a file. */
+static void
+refused(void)
+{
+	int          unknown = 0x40000000, path, dir;
+	struct stat  info;
+	struct statx more;
+	char         room[256];
+
+	OK(close(new_file("file", 1, 1)));
+	FAILS(EINVAL, fstatat(AT_FDCWD, "file", &info, unknown));
+	FAILS(EINVAL, statx(AT_FDCWD, "file", unknown, STATX_BASIC_STATS, &more));
+	FAILS(EINVAL, faccessat(AT_FDCWD, "file", R_OK, unknown));
+	FAILS(EINVAL, fchownat(AT_FDCWD, "file", geteuid(), getegid(), unknown));
+	FAILS(EINVAL, utimensat(AT_FDCWD, "file", NULL, unknown));
+	FAILS(EOPNOTSUPP, setxattr("file", "name", "value", 5, 0));
+	FAILS(EOPNOTSUPP, setxattr("file", "none.name", "value", 5, 0));
+	CHECK((path = open("file", O_PATH)) >= 0);
+	FAILS(EBADF, flock(path, LOCK_SH));
+	CHECK((dir = open(".", O_PATH | O_DIRECTORY)) >= 0);
+	FAILS(EBADF, getdents64(dir, room, sizeof(room)));
+}
+
 static void
 open_flags(void)
 {
@@ -411,7 +435,7 @@ main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(modes), TEST(owners), TEST(times), TEST(permitted), TEST(permitted_by_a_group),
 		TEST(extended_stat), TEST(older_names), TEST(extended_attributes),
-		TEST(named_by_descriptor), TEST(open_flags), TEST(synced),
+		TEST(named_by_descriptor), TEST(refused), TEST(open_flags), TEST(synced),
 	};
 
 	return RUN(argc, argv, tests);

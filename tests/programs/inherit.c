@@ -317,18 +317,55 @@ spawned_from_the_directory(void)
 	OK(posix_spawn_file_actions_destroy(&actions));
 }
 
+static int
+open_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int  count = 0;
+
+	CHECK(dir != NULL);
+	while (readdir(dir) != NULL)
+		count++;
+	OK(closedir(dir));
+	return count;
+}
+
+/* An exec that fails leaves no descriptors behind. */
+static void
+failed_exec(void)
+{
+	static char long_argument[1 << 18];
+	char       *argv[] = {"true", long_argument, NULL};
+	int         count;
+
+	memset(long_argument, 'a', sizeof(long_argument) - 1);
+	sh("cp /bin/true true");
+	FAILS(E2BIG, execv("./true", argv));
+	count = open_descriptors();
+	FAILS(E2BIG, execv("./true", argv));
+	GIVES(count, open_descriptors());
+}
+
 static void
 spawned_in_directory(void)
 {
 	posix_spawn_file_actions_t actions;
 	char                      *argv[] = {"sh", "-c", "echo here >made", NULL};
 	pid_t                      pid;
-	int                        error;
+	int                        error, fd;
 
 	OK(mkdir("dir", 0755));
 	put("file", "");
 	OK(posix_spawn_file_actions_init(&actions));
 	OK(posix_spawn_file_actions_addchdir_np(&actions, "dir"));
+	OK(posix_spawn(&pid, "/bin/sh", &actions, NULL, argv, environ));
+	child_succeeds(pid);
+	holds("dir/made", "here\n");
+	OK(posix_spawn_file_actions_destroy(&actions));
+	OK(posix_spawn_file_actions_init(&actions));
+	CHECK((fd = open("dir", O_RDONLY | O_DIRECTORY)) >= 0);
+	OK(unlink("dir/made"));
+	OK(posix_spawn_file_actions_addfchdir_np(&actions, fd));
 	OK(posix_spawn(&pid, "/bin/sh", &actions, NULL, argv, environ));
 	child_succeeds(pid);
 	holds("dir/made", "here\n");
@@ -657,7 +694,7 @@ main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(shared_offset_after_fork), TEST(shared_copies_after_fork), TEST(offset_while_forking), TEST(append_set_by_child),
 		TEST(shared_at_the_limit), TEST(signals_while_forking), TEST(kept_over_exec), TEST(redirected_output),
-		TEST(spawned), TEST(spawned_from_the_directory), TEST(spawned_in_directory), TEST(vforked), TEST(listed_arguments),
+		TEST(spawned), TEST(spawned_from_the_directory), TEST(spawned_in_directory), TEST(failed_exec), TEST(vforked), TEST(listed_arguments),
 		TEST(removed_over_exec),
 		TEST(removed_over_start), TEST(copies), TEST(copies_with_great_numbers), TEST(closed_in_ranges),
 		TEST(closed_altogether), TEST(as_daemon), TEST(lowest_numbers), TEST(many_descriptors),

@@ -120,6 +120,26 @@ refused(void)
 	OK(close(fd));
 }
 
+/* A mapping stays as it is if another one at its address is refused. */
+static void
+replacement_refused(void)
+{
+	int            fd = new_file("file", 8192, 5);
+	unsigned char *map = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), back[2];
+
+	if (map == MAP_FAILED) {
+		CHECK(errno == ENODEV);
+		return;
+	}
+	map[0] = 50;
+	CHECK(mmap(map, 4096, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 100) == MAP_FAILED && errno == EINVAL);
+	map[1] = 51;
+	OK(munmap(map, 8192));
+	GIVES(2, pread(fd, back, 2, 0));
+	CHECK(back[0] == 50 && back[1] == 51);
+	OK(close(fd));
+}
+
 /** Persistent memory: databases call no msync if they get such a mapping, as MariaDB for its log. */
 static void
 persistent_memory(void)
@@ -473,7 +493,7 @@ main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(private_reading), TEST(private_writing), TEST(advised_private), TEST(shared_reading), TEST(parts),
-		TEST(refused), TEST(persistent_memory), TEST(shared_writing),
+		TEST(refused), TEST(replacement_refused), TEST(persistent_memory), TEST(shared_writing),
 		TEST(shared_between_processes), TEST(stored_by_a_child), TEST(written_for_a_killed_process),
 		TEST(in_a_child),
 		TEST(untouched), TEST(written_by_another_process),

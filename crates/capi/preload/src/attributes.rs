@@ -6,12 +6,15 @@ use crate::open;
 use crate::open_file::OpenFile;
 use crate::paths::{self, MountPath};
 use crate::serve::{at, at_node, on};
-use crate::stat::or_here;
+use crate::stat::{check_flags, or_here};
 use dfs::{Follow, SetAttr, Time};
 use esker_preload_interface::Node;
 use std::ffi::{c_int, c_long};
 
 const HERE: c_int = libc::AT_FDCWD;
+
+/// Flags of `fchownat` and `utimensat`.
+const FLAGS: c_int = libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW;
 
 fn follow(flags: c_int) -> Follow {
     if flags & libc::AT_SYMLINK_NOFOLLOW != 0 { Follow::AllButLast } else { Follow::All }
@@ -284,10 +287,16 @@ export! {
     fn fchownat(dir: c_int, path: Text, user: u32, group: u32, flags: c_int) -> c_int | next {
         let path = or_here(dir, path, flags);
         if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-            let ours = |file: &OpenFile| file.set(&owner(user, group));
+            let ours = |file: &OpenFile| {
+                check_flags(flags, FLAGS)?;
+                file.set(&owner(user, group))
+            };
             return on(dir, ours, || next(dir, path, user, group, flags));
         }
-        let change = |to: &dyn Target| to.set(&owner(user, group));
+        let change = |to: &dyn Target| {
+            check_flags(flags, FLAGS)?;
+            to.set(&owner(user, group))
+        };
         change_at(dir, path, follow(flags), change, |dir, path| next(dir, path, user, group, flags))
     }
 
@@ -297,15 +306,18 @@ export! {
             let ours = |file: &OpenFile| match path.is_null() {
                 true => set_open_times(file, times),
                 false if flags & libc::AT_EMPTY_PATH == 0 => refuse(libc::ENOENT),
-                false => set_times(file, times),
+                false => check_flags(flags, FLAGS).and_then(|()| set_times(file, times)),
             };
             return on(dir, ours, || next(dir, path, times, flags));
         }
         let is_ours = path.bytes().is_some_and(|path| paths::is_ours(dir, path));
-        if is_ours && matches!(self::times(times), Ok(None)) {
+        if is_ours && flags & !FLAGS == 0 && matches!(self::times(times), Ok(None)) {
             return 0;
         }
-        let change = |to: &dyn Target| set_times(to, times);
+        let change = |to: &dyn Target| {
+            check_flags(flags, FLAGS)?;
+            set_times(to, times)
+        };
         change_at(dir, path, follow(flags), change, |dir, path| next(dir, path, times, flags))
     }
 

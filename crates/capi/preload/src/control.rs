@@ -63,7 +63,7 @@ fn record_lock(fd: c_int, command: c_int, lock: Out<libc::flock>) -> c_int {
 fn whole_lock(fd: c_int, operation: c_int) -> c_int {
     let asked = serve::serve(|| {
         let file = descriptors::get(fd)?;
-        Ok((locks::descriptor(fd, &file)?, file))
+        Ok((locks::descriptor(fd, file.open()?)?, file))
     });
     to_c(asked.and_then(|(held, file)| {
         let answer = raw::lock_whole(held, operation);

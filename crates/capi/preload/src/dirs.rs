@@ -200,7 +200,7 @@ fn close_stream(dir: Dir, fd: c_int) -> c_int {
 
 /// A stream for an open directory, as for `fdopendir`.
 fn adopt(fd: c_int) -> Answer<Dir> {
-    match descriptors::get(fd)?.is_directory() {
+    match descriptors::get(fd)?.open()?.is_directory() {
         true => Dir::new(fd),
         false => refuse(libc::ENOTDIR),
     }
@@ -295,7 +295,7 @@ const HEAD: usize = 19;
 /// of the descriptor is the position in the listing.
 pub(crate) fn raw_entries(fd: c_int, room: Out<u8>, size: usize) -> Answer<isize> {
     let file = descriptors::get(fd)?;
-    if !file.is_directory() {
+    if !file.open()?.is_directory() {
         return refuse(libc::ENOTDIR);
     }
     let position = file.position.seek(fd, 0, libc::SEEK_CUR)? as u64;

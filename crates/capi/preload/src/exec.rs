@@ -426,7 +426,8 @@ export! {
             true => run_found(|| open_program(&descriptors::get(fd)?.node()?), arguments, environment),
             false => {
                 process::before_exec();
-                next(fd, arguments, environment)
+                let program = Program::new(c"", arguments, environment);
+                program.with(|_, arguments, environment| next(fd, arguments, environment))
             }
         }
     }

@@ -339,7 +339,7 @@ fn finish(
         return refuse(threads::errno());
     }
     let (start, length, protection) = (memory as usize, request.length, request.protection);
-    private_maps::remove(&range(start, length));
+    forget_replaced(memory, request);
     let done = work(start).and_then(|()| match protection == libc::PROT_READ | libc::PROT_WRITE {
         true => Ok(()),
         false => raw::protect(start, length, protection),
@@ -351,6 +351,17 @@ fn finish(
             raw::unmap(start, length);
             Err(error)
         }
+    }
+}
+
+/// Removes mappings from the lists that a new mapping `memory` has replaced. Their changes are written from their second
+/// mappings.
+fn forget_replaced(memory: *mut c_void, request: MapRequest) {
+    let (start, length) = (memory as usize, request.length);
+    private_maps::remove(&range(start, length));
+    if request.flags & libc::MAP_FIXED != 0 && has_any() {
+        // An error of writing the changes has no effect: the memory is replaced already.
+        let _ = threads::inside(|| unmapped(start, length));
     }
 }
 
@@ -408,14 +419,10 @@ fn map_any(request: MapRequest, real: impl Fn(MapRequest) -> *mut c_void) -> *mu
     if threads::is_inside() && !request.is_ours() {
         return real(request);
     }
-    if request.flags & libc::MAP_FIXED != 0 && has_any() {
-        // An error of writing the changes has no effect: the memory is replaced in any case.
-        let _ = threads::inside(|| unmapped(request.address, request.length));
-    }
     if !request.is_ours() {
         let memory = real(request);
         if memory != libc::MAP_FAILED {
-            private_maps::remove(&range(memory as usize, request.length));
+            forget_replaced(memory, request);
         }
         return memory;
     }

@@ -198,6 +198,17 @@ export! {
         next(list)
     }
 
+    fn posix_spawn_file_actions_addfchdir_np(list: *mut c_void, fd: c_int) -> c_int | next {
+        if !descriptors::is_ours(fd) {
+            return next(list, fd);
+        }
+        let opened = serve(|| {
+            let directory = cwd::stand_in(&descriptors::get(fd)?.node()?)?;
+            Ok(keep_for(list as usize, internal::keep(directory), None))
+        });
+        added(opened.map(|fd| next(list, fd)), |_| libc::ENOENT)
+    }
+
     fn posix_spawn_file_actions_addchdir_np(list: *mut c_void, path: Text) -> c_int | next {
         let bytes = path.bytes().unwrap_or_default();
         if !paths::is_ours(libc::AT_FDCWD, bytes) {

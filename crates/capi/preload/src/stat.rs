@@ -2,7 +2,6 @@
 use crate::answer::{Answer, refuse};
 use crate::edge::{Out, Text, export};
 use crate::limits::BLOCK_SIZE;
-use crate::paths::MountPath;
 use crate::serve::{at, on};
 use crate::{config, cwd, descriptors, open};
 use dfs::{Attr, Follow, Time};
@@ -89,6 +88,20 @@ fn descriptor_of(dir: c_int, path: Text, flags: c_int) -> Option<c_int> {
     if flags & libc::AT_SYMLINK_NOFOLLOW == 0 { open::descriptor(path) } else { None }
 }
 
+/// Fails with `EINVAL` for flags that a call does not have.
+pub(crate) fn check_flags(flags: c_int, known: c_int) -> Answer<()> {
+    if flags & !known == 0 { Ok(()) } else { refuse(libc::EINVAL) }
+}
+
+/// Flags of `fstatat` and `statx`.
+const STAT_FLAGS: c_int = libc::AT_EMPTY_PATH
+    | libc::AT_NO_AUTOMOUNT
+    | libc::AT_SYMLINK_NOFOLLOW
+    | libc::AT_STATX_SYNC_TYPE;
+
+/// Flags of `faccessat`.
+const ACCESS_FLAGS: c_int = libc::AT_EMPTY_PATH | libc::AT_EACCESS | libc::AT_SYMLINK_NOFOLLOW;
+
 /// Serves `fstatat`, also for descriptors and their links in `/proc/self/fd`.
 fn stat_at(
     dir: c_int,
@@ -98,12 +111,13 @@ fn stat_at(
     theirs: impl Fn(c_int, Text) -> c_int,
 ) -> c_int {
     let path = or_here(dir, path, flags);
+    let write = |attr: Attr| {
+        check_flags(flags, STAT_FLAGS)?;
+        write_stat(&attr, out)
+    };
     match descriptor_of(dir, path, flags) {
-        Some(fd) => on(fd, |file| write_stat(&file.attr()?, out), || theirs(dir, path)),
-        None => {
-            let ours = |path: MountPath<'_>| write_stat(&path.attr(follow(flags))?, out);
-            at(dir, path, ours, theirs)
-        }
+        Some(fd) => on(fd, |file| write(file.attr()?), || theirs(dir, path)),
+        None => at(dir, path, |path| write(path.attr(follow(flags))?), theirs),
     }
 }
 
@@ -177,12 +191,13 @@ export! {
     | next {
         let theirs = |dir, path| next(dir, path, flags, mask, out);
         let path = or_here(dir, path, flags);
+        let write = |attr: Attr| {
+            check_flags(flags, STAT_FLAGS)?;
+            statx_of(&attr, out)
+        };
         match descriptor_of(dir, path, flags) {
-            Some(fd) => on(fd, |file| statx_of(&file.attr()?, out), || theirs(dir, path)),
-            None => {
-                let ours = |path: MountPath<'_>| statx_of(&path.attr(follow(flags))?, out);
-                at(dir, path, ours, theirs)
-            }
+            Some(fd) => on(fd, |file| write(file.attr()?), || theirs(dir, path)),
+            None => at(dir, path, |path| write(path.attr(follow(flags))?), theirs),
         }
     }
 }
@@ -204,6 +219,7 @@ fn check_access(attr: &Attr, mode: c_int, user: (u32, u32)) -> Answer<c_int> {
     let groups = [&[user.1][..], &groups()].concat();
     match mode {
         0 => Ok(0),
+        1..=7 if mode & libc::W_OK != 0 && config::get().read_only => refuse(libc::EROFS),
         1..=7 if attr.allows(user.0, &groups, mode as u32) => Ok(0),
         1..=7 => refuse(libc::EACCES),
         _ => refuse(libc::EINVAL),
@@ -233,11 +249,14 @@ fn access_at(
     let effective = flags & libc::AT_EACCESS != 0;
     let user = if effective { crate::raw::user() } else { crate::raw::real_user() };
     let path = or_here(dir, path, flags);
-    if let Some(fd) = descriptor_of(dir, path, flags) {
-        return on(fd, |file| check_access(&file.attr()?, mode, user), || theirs(dir, path));
+    let check = |attr: Attr| {
+        check_flags(flags, ACCESS_FLAGS)?;
+        check_access(&attr, mode, user)
+    };
+    match descriptor_of(dir, path, flags) {
+        Some(fd) => on(fd, |file| check(file.attr()?), || theirs(dir, path)),
+        None => at(dir, path, |path| check(path.attr(follow(flags))?), theirs),
     }
-    let ours = |path: MountPath<'_>| check_access(&path.attr(follow(flags))?, mode, user);
-    at(dir, path, ours, theirs)
 }
 
 export! {

@@ -10,6 +10,10 @@ use std::ffi::c_int;
 
 const HERE: c_int = libc::AT_FDCWD;
 
+/// Beginnings of names that can be set. Linux refuses names outside its namespaces. In the namespace `system` are access
+/// control lists, which are not supported; other file systems without them refuse these names, too.
+const NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+
 /// Copies a value to a buffer of `size` bytes, and returns its length. With `size` 0, returns only the length.
 fn copy_out(value: &[u8], room: Out<u8>, size: usize) -> Answer<isize> {
     match size {
@@ -42,8 +46,7 @@ fn set(node: &Node, name: Text, value: In<u8>, size: usize, flags: c_int) -> Ans
         _ => return refuse(libc::EINVAL),
     };
     let name = name.bytes().unwrap_or_default();
-    // Access control lists are not supported. Other file systems without them refuse these names too.
-    if name.starts_with(b"system.posix_acl") {
+    if !NAMESPACES.iter().any(|namespace| name.starts_with(namespace)) {
         return refuse(libc::EOPNOTSUPP);
     }
     node.set_xattr(name, value.values(size), mode)?;

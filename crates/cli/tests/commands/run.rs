@@ -404,6 +404,8 @@ fn read_only_runs_refuse_changes() {
     assert!(!refused.status.success());
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(said.contains("Read-only file system"), "{said}");
+    let writable = run(&site, &["--read-only"], &["bash", "-c", "test -r /esker/a -a -w /esker/a"]);
+    assert_eq!(writable.status.code(), Some(1), "access(W_OK)");
     assert_eq!(shell(&site, "cat /esker/a"), "hi\n");
 }
 
