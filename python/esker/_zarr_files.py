@@ -34,8 +34,8 @@ class ZarrFiles:
         """Take an `esker.zarr.Store`."""
         self._store = store
 
-    def stat(self, path: str) -> dict[str, Any]:
-        """Size and type of a path; a value hides keys below it."""
+    def stat(self, path: str, *, follow: bool = True) -> dict[str, Any]:
+        """Size and type of a path; a value hides keys below it. There are no links to follow."""
         key = _key(path)
         size = self._store.size_sync(key) if key else None
         if size is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 from datetime import datetime, timezone
+from glob import has_magic
 from typing import TYPE_CHECKING, Any
 
 from fsspec import AbstractFileSystem
@@ -17,7 +18,7 @@ from fsspec.utils import stringify_path
 from . import FileSystem, Pool
 from ._deferred import DeferredFile, EskerTransaction
 from ._zarr_index import is_hierarchy
-from .errors import Exists, Loop, NotDirectory, NotFound, NotSupported, ReadOnly
+from .errors import Exists, Invalid, Loop, NotDirectory, NotFound, NotSupported, ReadOnly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,11 @@ def _label(url: str) -> str:
     """The label of a pool in a listing: for a pool over nodes, the name of its map."""
     name = posixpath.basename(url)
     return name.removesuffix(".map") if url.startswith("nodes:") else name
+
+
+def _names(path: str) -> list[str]:
+    """The names of a path, without empty ones and dots."""
+    return [name for name in path.split("/") if name not in ("", ".")]
 
 
 class EskerFileSystem(AbstractFileSystem):
@@ -234,17 +240,30 @@ class EskerFileSystem(AbstractFileSystem):
     ) -> None:
         """Move a file or directory: atomically within a container, otherwise by copying."""
         (source, old), (target, new) = self._locate(path1), self._locate(path2)
-        if source is not target or self.isdir(path2) or any(mark in old for mark in "*?["):
-            kept: list[str] = []
-            self.copy(
-                path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise", kept=kept, **kwargs
-            )
-            # Files that are there already have not moved, and must not be removed.
-            if not kept:
-                self.rm(path1, recursive=recursive)
+        if source is target:
+            if _names(old) == _names(new):
+                source.stat(old, follow=False)
+                return
+            for one in self.expand_path(path1) if has_magic(old) else [path1]:
+                self._expect_outside(source, self._locate(one)[1], new)
+        if source is target and not has_magic(old) and not self.isdir(path2):
+            self._make_parents(path2)
+            source.rename(old, new)
             return
-        self._make_parents(path2)
-        source.rename(old, new)
+        kept: list[str] = []
+        self.copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise", kept=kept, **kwargs)
+        # Files that are there already have not moved, and must not be removed.
+        if not kept:
+            self.rm(path1, recursive=recursive)
+
+    def _expect_outside(self, files: FileSystem | ZarrFiles, old: str, new: str) -> None:
+        """Refuse to move a directory into itself, also through a link: its removal would remove the copy."""
+        here, names = files.stat(old, follow=False), _names(new)
+        if here["type"] != "directory":
+            return
+        for count in range(len(names) + 1):
+            if self._is_same(here, old, files, "/" + "/".join(names[:count])):
+                raise Invalid(22, f"{old} cannot be moved to {new}: that is the same directory, or below it")
 
     def _open(
         self,

@@ -159,6 +159,30 @@ def test_a_file_copied_or_moved_onto_itself_stays(root, posix):
         fs.cp_file(f"{path}/none", f"{path}/none")
 
 
+def test_a_directory_is_not_moved_into_itself(root, posix):
+    fs, path = fsspec.core.url_to_fs(root)
+    fs.pipe({f"{path}/d/a": b"1", f"{path}/d/sub/b": b"2"})
+    esker.FileSystem(posix).symlink("d", "/link")
+    before = contents(fs, f"{path}/d")
+    for same in ("d", "/d", "d/"):
+        fs.mv(f"{path}/d", f"{path}/{same}", recursive=True)
+    for below in ("d/sub", "d/sub/", "d/new/deep", "link", "link/sub", "link/new"):
+        with pytest.raises(esker.Invalid, match="below it"):
+            fs.mv(f"{path}/d", f"{path}/{below}", recursive=True)
+    with pytest.raises(esker.Invalid, match="below it"):
+        fs.mv(f"{path}/*", f"{path}/d", recursive=True)
+    assert contents(fs, f"{path}/d") == before
+    fs.mv(f"{path}/link", f"{path}/d/other")
+    assert target_of(posix, "/d/other") == "d"
+    with pytest.raises(FileNotFoundError):
+        fs.mv(f"{path}/none", f"{path}/none")
+
+
+def target_of(container, path):
+    """Return the target of a link."""
+    return esker.FileSystem(container).readlink(path)
+
+
 def test_a_value_of_a_zarr_store_moved_into_its_own_directory_stays(root):
     zarr = pytest.importorskip("zarr")
     zarr_store = pytest.importorskip("esker.zarr")
