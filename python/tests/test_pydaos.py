@@ -123,6 +123,14 @@ def test_an_array(cont):
     assert len(cont.array("field")) == 0 and cont["field"].dtype == "f8"
 
 
+def test_cells_of_an_array_that_were_never_written_are_zeros(cont, monkeypatch):
+    numpy = pytest.importorskip("numpy")
+    array = cont.array("field", numpy.arange(10))
+    array.resize(120)
+    monkeypatch.setattr(numpy, "empty", lambda count, dtype: numpy.full(count, 77, dtype))
+    assert list(array[:]) == [*range(10), *[0] * 110]
+
+
 def test_paths(container):
     where = f"{container.pool.name}/{container.label}"
     by_path = pydaos.DCont(path=f"daos://{where}")

@@ -70,7 +70,8 @@ class DArray(DObject[Array]):
         return begin, 1, 1
 
     def _read(self, begin: int, count: int) -> _NumpyArray:
-        values: _NumpyArray = _numpy().empty(count, self.dtype)
+        values: _NumpyArray = _numpy().zeros(count, self.dtype)
+        # The read leaves cells that were never written as they are.
         with failing("read array"):
             self.oh.read_into(begin, values)
         return values
