@@ -95,6 +95,11 @@ impl Buckets {
     /// # Errors
     /// The errors of [`Buckets::get`]; `InvalidBucketState` if the container holds no files.
     pub(crate) fn files(&self, name: &str) -> Outcome<Bucket> {
+        if let Opened::Files(bucket) = self.get(name)? {
+            return Ok(bucket);
+        }
+        // Another process may create the file system: it was not in the container yet when that was opened.
+        self.open().remove(name);
         match self.get(name)? {
             Opened::Files(bucket) => Ok(bucket),
             Opened::Plain(_) => Err(read_only_fault(name)),
@@ -349,5 +354,25 @@ impl Drop for Hidden {
             // After an error, the next open of the bucket removes it.
             let _ = dir.remove_tree(name.as_bytes());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `esker cont create --type posix` creates the container first.
+    #[test]
+    fn file_system_that_was_created_after_the_container_was_opened_is_found() {
+        let pool = Pool::connect("memory:s3-bucket-late", OpenMode::ReadWrite).unwrap();
+        pool.create_container(&NewContainer::named("b")).wait().unwrap();
+        let buckets = Buckets::new(pool.clone());
+        assert!(matches!(buckets.get("b"), Ok(Opened::Plain(_))));
+        let refused = buckets.files("b").err();
+        assert!(refused.is_some_and(|fault| fault.is_code("InvalidBucketState")));
+        let container = pool.open_container("b", OpenMode::ReadWrite).wait().unwrap();
+        Dfs::format(&container, &NewDfs::default()).unwrap();
+        assert!(buckets.files("b").is_ok());
+        assert!(matches!(buckets.get("b"), Ok(Opened::Files(_))));
     }
 }
