@@ -16,7 +16,7 @@ use crate::record::{Stored, TAGS, Tags, checked_tags, strong, tag_set, timestamp
 use crate::remove::{remove, remove_each};
 use crate::service::Service;
 use crate::sums::{Expected, byte_of_hex};
-use dfs::{Kind, XattrMode};
+use dfs::{Kind, Time, XattrMode};
 use esker::types::ErrorKind;
 use hyper::HeaderMap;
 use hyper::header::{ETAG, HeaderName, HeaderValue, IF_RANGE};
@@ -329,7 +329,7 @@ impl Service {
             return Ok(PutObjectOutput { e_tag: Some(strong(etag)), ..Default::default() });
         }
         let (hidden, received) = body.store(&self.metrics, &bucket).await?;
-        let etag = put.finish(&bucket, hidden, &received)?;
+        let (etag, _) = put.finish(&bucket, hidden, &received)?;
         let sums = received.summed.checksum;
         let is_known = sums != Stored::default();
         Ok(PutObjectOutput {
@@ -507,20 +507,20 @@ impl Service {
         let about = about.unwrap_or_else(|| source.found.record.about.clone());
         let tags = tags.map_or_else(|| source.tags(), Ok)?;
         let put = Put { place, about, tags, condition: on_target, parts: None };
-        if put.place.is_directory {
+        // The reply is about this copy, also if another client has replaced it by now.
+        let (etag, mtime, sums) = if put.place.is_directory {
             put.condition.refuse_on_directory()?;
-            put.directory(&to)?;
+            (put.directory(&to)?, Time::now(), Stored::default())
         } else {
             let sums = Expected::without_claims(self.etags, &req.headers).sums();
             let (hidden, received) = source.copy(&to, 0..source.found.size(), sums)?;
-            put.finish(&to, hidden, &received)?;
-        }
-        let copied = find(&to, &put.place.key)?;
-        let sums = copied.record.checksum(&copied.attr);
+            let (etag, mtime) = put.finish(&to, hidden, &received)?;
+            (etag, mtime, received.summed.checksum)
+        };
         Ok(CopyObjectOutput {
             copy_object_result: Some(CopyObjectResult {
-                e_tag: Some(strong(copied.etag())),
-                last_modified: Some(timestamp(copied.attr.mtime)),
+                e_tag: Some(strong(etag)),
+                last_modified: Some(timestamp(mtime)),
                 checksum_type: sums.kind(),
                 checksum_crc32: sums.crc32,
                 checksum_crc32c: sums.crc32c,

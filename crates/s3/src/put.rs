@@ -9,10 +9,10 @@ use crate::place::Place;
 use crate::record::{
     About, DIRECTORY, IS_KEY, IS_WAY, RECORD, Record, TAGS, Tags, directory_etag, written_tags,
 };
-use dfs::{Existing, Inode, Kind, Node, RenameMode, XattrMode, Xattrs};
+use dfs::{Existing, Inode, Kind, Node, RenameMode, Time, XattrMode, Xattrs};
 use esker::types::{Error, ErrorKind};
 use s3s::S3ErrorCode;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// A new object for a key.
 #[derive(Clone)]
@@ -26,29 +26,33 @@ pub(crate) struct Put {
 }
 
 impl Put {
-    /// Publishes a completely received file. Returns its ETag.
+    /// Publishes a completely received file. Returns its ETag and the time of its last change.
     pub(crate) fn finish(
         &self,
         bucket: &Bucket,
         hidden: Hidden,
         received: &Received,
-    ) -> Outcome<String> {
+    ) -> Outcome<(String, Time)> {
         let etag = received.summed.etag();
         let checksum = received.summed.checksum.clone();
         let record = Record::new(self.about.clone(), etag.clone(), received.size, checksum);
-        self.publish(bucket, hidden, &record)?;
-        Ok(etag)
+        let mtime = self.publish(bucket, hidden, &record)?;
+        Ok((etag, mtime))
     }
 
     /// Publishes a file with its record at the path of the key, if the condition holds. Tries again if the directory of
-    /// the key is removed meanwhile, with the last object in it.
+    /// the key is removed meanwhile, with the last object in it. Returns the time of the file's last change.
     pub(crate) fn publish(
         &self,
         bucket: &Bucket,
         mut hidden: Hidden,
         record: &Record,
-    ) -> Outcome<()> {
-        let xattrs = |inode: &Inode| self.xattrs(record.written(inode));
+    ) -> Outcome<Time> {
+        let mtime = Cell::new(Time::default());
+        let xattrs = |inode: &Inode| {
+            mtime.set(inode.mtime);
+            self.xattrs(record.written(inode))
+        };
         let refused = RefCell::new(None);
         let check = |existing: Option<Existing<'_>>| {
             check(bucket, &self.condition, existing).map_err(|fault| refuse(&refused, fault))
@@ -65,7 +69,8 @@ impl Put {
             hidden.publish(&target).map_err(|error| {
                 refused.take().unwrap_or_else(|| occupied_fault(&self.place, error))
             })
-        })
+        })?;
+        Ok(mtime.get())
     }
 
     /// The extended attributes of the new file: the record, tags and parts.
