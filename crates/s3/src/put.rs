@@ -9,6 +9,7 @@ use crate::place::Place;
 use crate::record::{
     About, DIRECTORY, IS_KEY, IS_WAY, RECORD, Record, TAGS, Tags, directory_etag, written_tags,
 };
+use crate::remove::{remove_empty_ways, remove_ways};
 use dfs::{Existing, Inode, Kind, Node, RenameMode, Time, XattrMode, Xattrs};
 use esker::types::{Error, ErrorKind};
 use s3s::S3ErrorCode;
@@ -66,7 +67,13 @@ impl Put {
                 xattrs: &xattrs,
                 check: &check,
             };
-            hidden.publish(&target).map_err(|error| {
+            let published = hidden.publish(&target).or_else(|error| {
+                let is_free = error.kind() == ErrorKind::IsDirectory
+                    && remove_empty_ways(&above, self.place.name());
+                if is_free { hidden.publish(&target) } else { Err(error) }
+            });
+            published.map_err(|error| {
+                remove_ways([above.clone()]);
                 refused.take().unwrap_or_else(|| occupied_fault(&self.place, error))
             })
         })?;
@@ -91,6 +98,11 @@ impl Put {
 
     fn make_directory(&self, bucket: &Bucket) -> Outcome<String> {
         let above = create_directories(bucket, &self.place)?;
+        self.make_directory_in(bucket, &above).inspect_err(|_| remove_ways([above.clone()]))
+    }
+
+    /// Makes the directory of the key in the directory `above`.
+    fn make_directory_in(&self, bucket: &Bucket, above: &Node) -> Outcome<String> {
         let etag = directory_etag();
         let record = Record::new(self.about.clone(), etag.clone(), 0, Default::default());
         let xattrs = |inode: &Inode| {
@@ -98,7 +110,8 @@ impl Put {
             xattrs.push((DIRECTORY.into(), IS_KEY.into()));
             xattrs
         };
-        let node = find_or_create(bucket, &above, self.place.name(), &xattrs)?;
+        let node = find_or_create(bucket, above, self.place.name(), &xattrs)
+            .map_err(|fault| occupied(&self.place, fault))?;
         if node.kind() != Kind::Directory {
             let why = format!("{:?} is an object, so nothing can be below it", above.path());
             return Err(Fault::new(S3ErrorCode::InvalidRequest, why));
@@ -129,7 +142,7 @@ pub(crate) fn refuse(refused: &RefCell<Option<Fault>>, fault: Fault) -> Error {
 }
 
 /// Checks the condition of a request on an existing entry, in the transaction that changes it. `existing` is `None` if
-/// there is no entry.
+/// there is no entry. A directory is not the object of the key: its key ends with a slash.
 pub(crate) fn check(
     bucket: &Bucket,
     condition: &Condition,
@@ -138,6 +151,7 @@ pub(crate) fn check(
     if condition.is_none() {
         return Ok(());
     }
+    let existing = existing.filter(|existing| existing.inode().kind != Kind::Directory);
     let etag = existing.map(|existing| {
         let attr = bucket.fs().attr_of(existing.inode())?;
         Ok::<_, Error>(Record::read(existing.xattr(RECORD.as_bytes())).etag(&attr))
@@ -157,6 +171,14 @@ pub(crate) fn remove_if(
         check(bucket, condition, existing).map_err(|fault| refuse(&refused, fault))
     };
     dir.unlink_if(name, &check).map_err(|error| refused.take().unwrap_or_else(|| error.into()))
+}
+
+/// [`occupied_fault`] of a fault of the store; other faults stay.
+fn occupied(place: &Place, fault: Fault) -> Fault {
+    match fault {
+        Fault::Store(error) => occupied_fault(place, error),
+        other => other,
+    }
 }
 
 /// The error if another object occupies the key or a part of its path; other errors stay.
@@ -182,9 +204,9 @@ fn create_directories(bucket: &Bucket, place: &Place) -> Outcome<Node> {
     let way = |_: &Inode| vec![(DIRECTORY.into(), IS_WAY.into())];
     let mut node = bucket.fs().root();
     for name in place.directories() {
-        node = find_or_create(bucket, &node, name, &way).map_err(|fault| match fault {
-            Fault::Store(error) => occupied_fault(place, error),
-            other => other,
+        node = find_or_create(bucket, &node, name, &way).map_err(|fault| {
+            remove_ways([node.clone()]);
+            occupied(place, fault)
         })?;
     }
     Ok(node)
@@ -214,17 +236,76 @@ fn find_or_create(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::find::find;
+    use crate::list::tests::bucket;
     use crate::remove::remove;
+    use bytes::Bytes;
+    use s3s::dto::{ETag, ETagCondition};
 
     /// Puts an empty object, with no metadata of the client.
     pub(crate) fn put_small(bucket: &Bucket, key: &str) {
+        publish_small(bucket, &new_put(key)).unwrap();
+    }
+
+    /// Publishes an empty object.
+    fn publish_small(bucket: &Bucket, put: &Put) -> Outcome<Time> {
         let record = Record::new(About::default(), String::new(), 0, Default::default());
-        new_put(key).publish(bucket, Hidden::small_file(Vec::new()), &record).unwrap();
+        put.publish(bucket, Hidden::small_file(Vec::new()), &record)
+    }
+
+    /// Puts an object with this content, whose length is its ETag.
+    pub(crate) fn put_content(bucket: &Bucket, key: &str, content: &'static [u8]) {
+        let (etag, size) = (content.len().to_string(), content.len() as u64);
+        let record = Record::new(About::default(), etag, size, Default::default());
+        let hidden = Hidden::small_file(vec![Bytes::from_static(content)]);
+        new_put(key).publish(bucket, hidden, &record).unwrap();
+    }
+
+    /// A put on the condition that the object exists with this ETag, or with any.
+    fn put_if_match(key: &str, etag: Option<String>) -> Put {
+        let etag = etag.map_or(ETagCondition::Any, |etag| ETagCondition::ETag(ETag::Strong(etag)));
+        let condition = Condition { matches: Some(etag), ..Condition::default() };
+        Put { condition, ..new_put(key) }
+    }
+
+    /// True if a request failed with this code.
+    fn is_refused<T>(outcome: &Outcome<T>, code: &str) -> bool {
+        outcome.as_ref().is_err_and(|fault| fault.is_code(code))
+    }
+
+    #[test]
+    fn refused_put_leaves_no_directories() {
+        let bucket = bucket("s3-put-refused", &[]);
+        let refused = publish_small(&bucket, &put_if_match("a/b/c", None));
+        assert!(is_refused(&refused, "NoSuchKey"));
+        assert!(bucket.fs().root().lookup(b"a").is_err());
+        put_small(&bucket, "f");
+        assert!(is_refused(&new_put("f/").directory(&bucket), "InvalidRequest"));
+    }
+
+    /// The last object was removed, but the server was killed before it removed the directories.
+    #[test]
+    fn empty_directories_of_a_killed_server_do_not_block_their_key() {
+        let bucket = bucket("s3-put-killed", &["posix/"]);
+        for key in ["a/b/c/f", "a/g/f"] {
+            put_small(&bucket, key);
+            let place = Place::parse(key).unwrap();
+            bucket.directory(place.above()).unwrap().unlink(b"f").unwrap();
+        }
+        let matches_not = Some(ETagCondition::Any);
+        let condition = Condition { matches_not, ..Condition::default() };
+        publish_small(&bucket, &Put { condition, ..new_put("a") }).unwrap();
+        assert_eq!(bucket.fs().root().lookup(b"a").unwrap().kind(), Kind::File);
+        put_small(&bucket, "d/e/f");
+        for occupied in ["d", "d/e", "posix"] {
+            assert!(is_refused(&publish_small(&bucket, &new_put(occupied)), "InvalidRequest"));
+        }
+        assert!(find(&bucket, "d/e/f").is_ok());
     }
 
     #[test]
     fn directory_is_put_while_the_last_object_above_it_is_removed() {
-        let bucket = crate::list::tests::bucket("s3-put-directory", &[]);
+        let bucket = bucket("s3-put-directory", &[]);
         let (rounds, other) = (300, bucket.clone());
         let remover = std::thread::spawn(move || {
             for _ in 0..rounds {

@@ -97,7 +97,7 @@ fn remove_files(bucket: &Bucket, files: &[&ObjectFile<'_>]) -> Vec<Outcome<()>> 
 
 /// Removes directories, and then those above them, as long as they are empty and were made for objects below them.
 /// Errors are ignored: another client may have put an object there, or removed the directory.
-fn remove_ways(from: impl IntoIterator<Item = Node>) {
+pub(crate) fn remove_ways(from: impl IntoIterator<Item = Node>) {
     let mut ways = distinct_ways(from);
     while !ways.is_empty() {
         let removals: Vec<_> = ways.iter().filter_map(way_removal).collect();
@@ -106,6 +106,18 @@ fn remove_ways(from: impl IntoIterator<Item = Node>) {
         let above = distinct_ways(removed.map(|(removal, _)| removal.dir.clone()));
         ways = above;
     }
+}
+
+/// Removes a directory that only leads to directories of the same kind, and those: failed requests and killed servers
+/// leave them. Returns false if it has anything else, or is a directory of another kind.
+pub(crate) fn remove_empty_ways(dir: &Node, name: &[u8]) -> bool {
+    let way = dir.lookup(name).ok().filter(is_way);
+    let Some(Ok(Some(ways))) = way.map(|way| ways_only(way, |_, _| false)) else { return false };
+    // Directories are removed after those in them.
+    let removals: Vec<_> = ways.iter().rev().filter_map(way_removal).collect();
+    removals
+        .iter()
+        .all(|removal| remove_many(std::slice::from_ref(removal)).iter().all(Result::is_ok))
 }
 
 /// The directories among `nodes` that S3 created only to hold objects below them, without duplicates.
@@ -119,21 +131,28 @@ fn distinct_ways(nodes: impl IntoIterator<Item = Node>) -> Vec<Node> {
 pub(crate) fn is_empty(bucket: &Bucket) -> Outcome<bool> {
     let root = bucket.fs().root();
     let is_hidden = |dir: &Node, name: &[u8]| dir.oid() == root.oid() && name == HIDDEN.as_bytes();
-    let mut ways = vec![root.clone()];
+    Ok(ways_only(root.clone(), is_hidden)?.is_some())
+}
+
+/// The directory `from` and all below it, each before those in it, if S3 created those below only to hold objects, and
+/// there is nothing else. `None` if there is something else. Entries for which `is_ignored` is true do not count.
+fn ways_only(from: Node, is_ignored: impl Fn(&Node, &[u8]) -> bool) -> Outcome<Option<Vec<Node>>> {
+    let (mut found, mut ways) = (Vec::new(), vec![from]);
     while let Some(dir) = ways.pop() {
         let mut anchor = Anchor::Start;
         while !anchor.is_end() {
             for name in dir.read_names(&mut anchor, LIST_BATCH)?.iter() {
                 match dir.lookup(name) {
-                    _ if is_hidden(&dir, name) => {}
+                    _ if is_ignored(&dir, name) => {}
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     Ok(node) if node.kind() == Kind::Directory && is_way(&node) => ways.push(node),
-                    found => return Ok(found.map(|_| false)?),
+                    found => return Ok(found.map(|_| None)?),
                 }
             }
         }
+        found.push(dir);
     }
-    Ok(true)
+    Ok(Some(found))
 }
 
 /// True for a directory that S3 created only to hold objects below it.
