@@ -76,8 +76,8 @@ pub(crate) fn copy_range(
     Ok(())
 }
 
-/// Finds an object and opens it with `open`. If the object is replaced in between, `open` does not find it: then tries
-/// again with the new one.
+/// Finds an object and opens it with `open`, or reads its attributes. If the object is replaced in between, `open` does
+/// not find it: then tries again with the new one.
 pub(crate) fn opened<T>(
     bucket: &Bucket,
     key: &str,

@@ -1,6 +1,7 @@
 //! Finds the object of a key, with its metadata.
 use crate::bucket::Bucket;
 use crate::fault::{Fault, Outcome};
+use crate::limits::RETRIES_MAX;
 use crate::parts::Parts;
 use crate::place::Place;
 use crate::record::{
@@ -33,20 +34,20 @@ pub(crate) struct Head {
 
 impl Found {
     /// The metadata and the parts of the object.
-    pub(crate) fn head_with_parts(self) -> Outcome<Head> {
-        let parts = Parts::read(&self)?;
+    pub(crate) fn head_with_parts(&self) -> Outcome<Head> {
+        let parts = Parts::read(self)?;
         Ok(Head { parts, ..self.head()? })
     }
 
     /// The metadata of the object.
-    pub(crate) fn head(self) -> Outcome<Head> {
+    pub(crate) fn head(&self) -> Outcome<Head> {
         Ok(Head {
             etag: self.etag(),
             mtime: self.attr.mtime,
             size: self.size(),
             checksum: self.record.checksum(&self.attr),
-            tags: tags(&self)?,
-            about: self.record.about,
+            tags: tags(self)?,
+            about: self.record.about.clone(),
             parts: None,
         })
     }
@@ -63,14 +64,40 @@ impl Found {
     pub(crate) fn size(&self) -> u64 {
         if self.attr.kind == Kind::Directory { 0 } else { self.attr.size }
     }
+
+    /// False if the object was replaced or removed between the lookup and the read of its size: the size of removed
+    /// content is 0. The size that the put stored is certainly right.
+    fn is_current(&self) -> Result<bool> {
+        if self.attr.kind != Kind::File || self.record.holds(self.attr.mtime, Some(self.attr.size))
+        {
+            return Ok(true);
+        }
+        match self.node.refresh() {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            found => found.map(|_| true),
+        }
+    }
 }
 
-/// Looks up the object of a key. A key does not exist if a name in its path is not a directory.
+/// Looks up the object of a key. A key does not exist if a name in its path is not a directory. Tries again if the
+/// object is replaced meanwhile.
 ///
 /// # Errors
-/// `NoSuchKey`; errors of the store.
+/// `NoSuchKey`; `SlowDown` if the object is replaced all the time; errors of the store.
 pub(crate) fn find(bucket: &Bucket, key: &str) -> Outcome<Found> {
     let place = Place::existing(key)?;
+    for _ in 0..RETRIES_MAX {
+        let found = look_up(bucket, key, &place)?;
+        if found.is_current()? {
+            return Ok(found);
+        }
+    }
+    let why = "others replace the object all the time: try again";
+    Err(Fault::new(S3ErrorCode::SlowDown, why))
+}
+
+/// Looks up the object of a key once.
+fn look_up(bucket: &Bucket, key: &str, place: &Place) -> Outcome<Found> {
     let missing = |error: Error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotDirectory | ErrorKind::Loop => no_such(key),
         _ => error.into(),
@@ -102,6 +129,14 @@ pub(crate) fn optional_xattr(node: &Node, name: &str) -> Result<Option<Vec<u8>>>
     }
 }
 
+/// Removes an extended attribute that a node may lack.
+pub(crate) fn remove_xattr(node: &Node, name: &str) -> Result<()> {
+    match node.remove_xattr(name.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::NoAttribute => Ok(()),
+        removed => removed,
+    }
+}
+
 /// True for a directory that a client put, and for an empty one of another program, which no listing would show
 /// otherwise.
 fn is_object(directory: &Node) -> Outcome<bool> {
@@ -125,4 +160,41 @@ pub(crate) fn tags(found: &Found) -> Outcome<Tags> {
 #[cold]
 pub(crate) fn no_such(key: &str) -> Fault {
     Fault::new(S3ErrorCode::NoSuchKey, format!("object {key:?} does not exist"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copy::opened;
+    use crate::list::tests::bucket;
+    use crate::put::tests::put_content;
+    use std::cell::Cell;
+
+    #[test]
+    fn object_that_is_replaced_before_its_size_is_read_is_not_current() {
+        let bucket = bucket("s3-find-replaced", &[]);
+        put_content(&bucket, "k", b"old");
+        let (node, value) = bucket.fs().root().lookup_with_xattr(b"k", RECORD.as_bytes()).unwrap();
+        put_content(&bucket, "k", b"newer");
+        let (attr, record) = (node.attr_as_found().unwrap(), Record::read(value.as_deref()));
+        assert_eq!(attr.size, 0);
+        assert!(!Found { node, attr, record }.is_current().unwrap());
+        let found = find(&bucket, "k").unwrap();
+        assert_eq!((found.size(), found.is_current().unwrap()), (5, true));
+    }
+
+    #[test]
+    fn object_that_is_replaced_before_its_tags_are_read_is_looked_up_again() {
+        let bucket = bucket("s3-find-tags", &[]);
+        put_content(&bucket, "k", b"old");
+        let is_first = Cell::new(true);
+        let (_, head) = opened(&bucket, "k", |found| {
+            if is_first.replace(false) {
+                put_content(&bucket, "k", b"newer");
+            }
+            found.head()
+        })
+        .unwrap();
+        assert_eq!(head.size, 5);
+    }
 }

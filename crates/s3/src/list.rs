@@ -130,14 +130,14 @@ impl Walk<'_> {
 
     /// Lists an entry of the directory `dir`, whose path is `path`: an object, a directory or a link.
     fn list_entry(&mut self, dir: &Node, path: &str, entry: Entry) -> Outcome<()> {
+        let key = format!("{path}{}", entry.order());
         match entry.inode.kind {
-            Kind::Directory => {
-                self.list_subdirectory(dir, &format!("{path}{}/", entry.name), &entry)
-            }
-            Kind::File => self.lines.object(&format!("{path}{}", entry.name), |key| {
-                listed(self.bucket, key, &entry.inode, entry.record.as_deref())
+            Kind::Directory => self.list_subdirectory(dir, &key, &entry),
+            Kind::File => self.lines.object(&key, |key| {
+                let name = entry.name.as_bytes();
+                listed(key, dir, name, entry.inode, entry.record)
             }),
-            Kind::Symlink => self.list_link(dir, &format!("{path}{}", entry.name), &entry),
+            Kind::Symlink => self.list_link(dir, &key, &entry),
         }
     }
 
@@ -154,7 +154,8 @@ impl Walk<'_> {
             },
         };
         let record = optional_xattr(&target, RECORD)?;
-        self.lines.object(key, |key| listed(self.bucket, key, target.inode(), record.as_deref()))
+        let (above, name) = (target.parent().unwrap_or(dir), target.name());
+        self.lines.object(key, |key| listed(key, above, name, *target.inode(), record))
     }
 
     /// Lists a directory, whose path is `key`: as one common prefix if the delimiter is a slash behind the prefix, else
@@ -192,20 +193,45 @@ impl Walk<'_> {
     }
 }
 
-/// The line of a page for a file. Reads the size of the file only if the record lacks it.
+/// The line of a page for the file `name` in the directory `dir`; `None` if it was removed meanwhile. Reads the size of
+/// the file only if the record lacks it.
 fn listed(
-    bucket: &Bucket,
     key: &str,
-    inode: &Inode,
-    record: Option<&[u8]>,
+    dir: &Node,
+    name: &[u8],
+    mut inode: Inode,
+    mut value: Option<Vec<u8>>,
 ) -> Outcome<Option<Listed>> {
-    let (key, record) = (key.to_owned(), Record::read(record));
-    if record.holds(inode.mtime, None) {
-        let (size, etag) = (record.size(), record.put_etag().to_owned());
-        return Ok(Some(Listed { key, size, mtime: inode.mtime, etag }));
+    loop {
+        let (key, record) = (key.to_owned(), Record::read(value.as_deref()));
+        if record.holds(inode.mtime, None) {
+            let (size, etag) = (record.size(), record.put_etag().to_owned());
+            return Ok(Some(Listed { key, size, mtime: inode.mtime, etag }));
+        }
+        let attr = dir.fs().attr_of(&inode)?;
+        // The content of a file that was replaced or removed meanwhile has this size, too.
+        if attr.size > 0 {
+            return Ok(Some(Listed {
+                key,
+                size: attr.size,
+                mtime: attr.mtime,
+                etag: record.etag(&attr),
+            }));
+        }
+        let found = dir.entries_with_xattr(&[name], RECORD.as_bytes())?.pop().flatten();
+        (inode, value) = match found {
+            Some((current, _)) if current.oid == inode.oid => {
+                return Ok(Some(Listed {
+                    key,
+                    size: 0,
+                    mtime: attr.mtime,
+                    etag: record.etag(&attr),
+                }));
+            }
+            Some((current, value)) if current.kind == Kind::File => (current, value),
+            _ => return Ok(None),
+        };
     }
-    let attr = bucket.fs().attr_of(inode)?;
-    Ok(Some(Listed { key, size: attr.size, mtime: attr.mtime, etag: record.etag(&attr) }))
 }
 
 /// True unless the entry is the hidden directory in the root, whose files are not objects.
@@ -274,6 +300,7 @@ pub(crate) mod tests {
     use crate::bucket::Buckets;
     use crate::limits::LIST_WINDOW;
     use crate::page;
+    use crate::put::tests::put_content;
     use dfs::Create;
     use esker::types::Extent;
     use esker::types::info::OpenMode;
@@ -358,6 +385,23 @@ pub(crate) mod tests {
         assert_eq!(pages(&bucket, "", None, 10), ["d/.esker-s3", "f", "link"]);
         assert_eq!(pages(&bucket, ".esker-s3/", None, 10), [""; 0]);
         assert_eq!(pages(&bucket, ".e", Some("/"), 10), [""; 0]);
+    }
+
+    #[test]
+    fn file_that_is_replaced_before_its_size_is_read_is_listed_as_the_new_one() {
+        let bucket = bucket("s3-list-replaced", &["empty"]);
+        put_content(&bucket, "k", b"old");
+        let root = bucket.fs().root();
+        let line = |name: &str, inode: Inode| {
+            listed(name, &root, name.as_bytes(), inode, None).unwrap().map(|line| line.size)
+        };
+        let old = *root.lookup(b"k").unwrap().inode();
+        assert_eq!(line("k", old), Some(3));
+        put_content(&bucket, "k", b"newer");
+        assert_eq!(line("k", old), Some(5));
+        root.unlink(b"k").unwrap();
+        assert_eq!(line("k", old), None);
+        assert_eq!(line("empty", *root.lookup(b"empty").unwrap().inode()), Some(0));
     }
 
     /// A listing without the object would look complete.

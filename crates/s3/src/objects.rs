@@ -4,7 +4,7 @@ use crate::bucket::Opened;
 use crate::condition::Condition;
 use crate::copy::{Source, opened};
 use crate::fault::{Fault, Outcome};
-use crate::find::{Head, find, tags};
+use crate::find::{Found, Head, remove_xattr, tags};
 use crate::front::CopyFrom;
 use crate::limits::{DELETE_KEYS_MAX, LIST_KEYS_MAX};
 use crate::listings::count_of;
@@ -17,7 +17,6 @@ use crate::remove::{remove, remove_each};
 use crate::service::Service;
 use crate::sums::{Expected, byte_of_hex};
 use dfs::{Kind, Time, XattrMode};
-use esker::types::ErrorKind;
 use hyper::HeaderMap;
 use hyper::header::{ETAG, HeaderName, HeaderValue, IF_RANGE};
 use hyper::http::Extensions;
@@ -271,9 +270,9 @@ fn wants_checksum(mode: Option<&ChecksumMode>) -> bool {
 impl Service {
     /// Metadata of the object of a key. `with_parts` also reads the parts of its multipart upload.
     fn look_up(&self, bucket: &str, key: &str, with_parts: bool) -> Outcome<Head> {
+        let head = if with_parts { Found::head_with_parts } else { Found::head };
         match self.opened(bucket)? {
-            Opened::Files(bucket) if with_parts => find(&bucket, key)?.head_with_parts(),
-            Opened::Files(bucket) => find(&bucket, key)?.head(),
+            Opened::Files(bucket) => Ok(opened(&bucket, key, head)?.1),
             Opened::Plain(plain) => plain.head(key),
         }
     }
@@ -535,7 +534,7 @@ impl Service {
     /// Serves `GetObjectTagging`.
     pub(crate) fn tags(&self, input: GetObjectTaggingInput) -> Outcome<GetObjectTaggingOutput> {
         refuse_version(input.version_id.as_deref())?;
-        let tags = tags(&find(&self.bucket(&input.bucket)?, &input.key)?)?;
+        let (_, tags) = opened(&self.bucket(&input.bucket)?, &input.key, tags)?;
         Ok(GetObjectTaggingOutput { tag_set: tag_set(tags), version_id: None })
     }
 
@@ -546,8 +545,10 @@ impl Service {
         let tags = checked_tags(
             pairs.map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default())),
         )?;
-        let node = find(&self.bucket(&input.bucket)?, &input.key)?.node;
-        node.set_xattr(TAGS.as_bytes(), &written_tags(&tags), XattrMode::Any)?;
+        let tags = written_tags(&tags);
+        opened(&self.bucket(&input.bucket)?, &input.key, |found| {
+            Ok(found.node.set_xattr(TAGS.as_bytes(), &tags, XattrMode::Any)?)
+        })?;
         Ok(PutObjectTaggingOutput::default())
     }
 
@@ -557,11 +558,10 @@ impl Service {
         input: DeleteObjectTaggingInput,
     ) -> Outcome<DeleteObjectTaggingOutput> {
         refuse_version(input.version_id.as_deref())?;
-        let node = find(&self.bucket(&input.bucket)?, &input.key)?.node;
-        match node.remove_xattr(TAGS.as_bytes()) {
-            Err(error) if error.kind() != ErrorKind::NoAttribute => Err(error.into()),
-            _ => Ok(DeleteObjectTaggingOutput::default()),
-        }
+        opened(&self.bucket(&input.bucket)?, &input.key, |found| {
+            remove_xattr(&found.node, TAGS).map_err(Fault::from)
+        })?;
+        Ok(DeleteObjectTaggingOutput::default())
     }
 }
 
