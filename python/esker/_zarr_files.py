@@ -6,7 +6,7 @@ import io
 import posixpath
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from zarr.abc.store import RangeByteRequest
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest
 from zarr.core.buffer import default_buffer_prototype
 
 from .errors import Exists, IsDirectory, NotDirectory, NotFound, NotSupported
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
+    from zarr.abc.store import ByteRequest
 
     from .zarr import Store
 
@@ -104,7 +105,7 @@ class ZarrFiles:
         if mode not in _MODES:
             raise NotSupported(95, f"{self._store}: {path} cannot be opened by mode {mode!r}: write it whole")
         if "r" in mode:
-            return io.BytesIO(self.open_file(path).read(0, self.stat(path)["size"]))
+            return io.BytesIO(self._content(path))
         self._store._check_writable()
         return _Replacing(self._store, _key(path), "x" in mode)
 
@@ -112,9 +113,25 @@ class ZarrFiles:
         """Open a value for reading by offset; `w` as for fsspec's transactions is refused."""
         if mode != "r":
             self.rename_all([])
-        if self.stat(path)["type"] != "file":
+        return _Value(self._content(path))
+
+    def cat_file(self, path: str, start: int | None, end: int | None) -> bytes:
+        """The bytes of a value from `start` to `end`, all of the same value if it is replaced meanwhile."""
+        begin = start or 0
+        if begin < 0 or (end is not None and end <= begin):
+            # Negative offsets count from the end, which the store would ask for separately.
+            return self._content(path)[begin:end]
+        return self._content(path, OffsetByteRequest(begin) if end is None else RangeByteRequest(begin, end))
+
+    def _content(self, path: str, part: ByteRequest | None = None) -> bytes:
+        """A value, or a part of it."""
+        key = _key(path)
+        found = self._store.get_sync(key, byte_range=part) if key else None
+        if found is not None:
+            return found.to_bytes()
+        if self.stat(path)["type"] == "directory":
             raise IsDirectory(21, f"{self._store}: {path} is a directory")
-        return _Value(self._store, _key(path))
+        raise NotFound(2, f"{self._store} had no key {key!r} when it was read")
 
 
 def _key(path: str) -> str:
@@ -122,10 +139,10 @@ def _key(path: str) -> str:
 
 
 class _Value:
-    """A value, read by offset."""
+    """A value, read by offset: as it was when it was opened."""
 
-    def __init__(self, store: Store, key: str) -> None:
-        self._store, self._key = store, key
+    def __init__(self, content: bytes) -> None:
+        self._content = content
 
     def __enter__(self) -> Self:
         return self
@@ -134,20 +151,10 @@ class _Value:
         pass
 
     def size(self) -> int:
-        size = self._store.size_sync(self._key)
-        if size is None:
-            raise self._removed()
-        return size
-
-    def _removed(self) -> NotFound:
-        return NotFound(2, f"{self._store}: {self._key} was removed while it was read")
+        return len(self._content)
 
     def read(self, begin: int, count: int) -> bytes:
-        part = RangeByteRequest(begin, begin + count)
-        found = self._store.get_sync(self._key, byte_range=part)
-        if found is None:
-            raise self._removed()
-        return found.to_bytes()
+        return self._content[begin : begin + count]
 
     def read_into(self, begin: int, buffer: Any) -> int:
         found = self.read(begin, len(buffer))

@@ -298,6 +298,8 @@ class EskerFileSystem(AbstractFileSystem):
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
         """The bytes of a file from `start` to `end` (negative values count from the end)."""
         files, inner = self._locate(path)
+        if not isinstance(files, FileSystem):
+            return files.cat_file(inner, start, end)
         with files.open_file(inner) as file:
             begin, stop, _ = slice(start, end).indices(file.size())
             return file.read(begin, max(0, stop - begin))

@@ -11,6 +11,8 @@ zarr = pytest.importorskip("zarr", minversion="3.1")
 numpy = pytest.importorskip("numpy")
 fsspec = pytest.importorskip("fsspec")
 
+from zarr.core.buffer import default_buffer_prototype  # noqa: E402
+
 from esker._zarr_files import ZarrFiles  # noqa: E402
 from esker.zarr import Store  # noqa: E402
 
@@ -60,13 +62,50 @@ def test_the_keys_of_a_store_are_files(url):
         fs.open(f"{path}/t/c/0", "xb")
     fs.cp_file(f"{path}/t/c/1", f"{path}/t/c/0")
     assert zarr.open_array(store, path="t")[:4].tolist() == [4, 5, 6, 7]
-    files = ZarrFiles(store)
-    with files.open_file("/t/c/0") as value:
+    with ZarrFiles(store).open_file("/t/c/0") as value:
         fs.rm(f"{path}/t", recursive=True)
-        for look in (value.size, lambda: value.read(0, 4)):
-            with pytest.raises(esker.errors.NotFound, match="removed while it was read"):
-                look()
+        assert value.size() == 4 and value.read(0, 4) == bytes([4, 5, 6, 7])
     assert fs.find(path) == [f"{path}/zarr.json"]
+
+
+@pytest.mark.parametrize("change", ["get_sync", "size_sync"])
+def test_a_value_that_is_replaced_while_it_is_read_is_not_mixed(url, monkeypatch, change):
+    store = Store(url)
+    zarr.create_group(store)
+    fs, path = fsspec.core.url_to_fs(url)
+    reads = [
+        lambda: fs.open(f"{path}/a", "rb").read(),
+        lambda: fs.cat_file(f"{path}/a"),
+        lambda: fs.cat_file(f"{path}/a", -100),
+        lambda: (fs.cp_file(f"{path}/a", f"{path}/b"), fs.cat_file(f"{path}/b"))[1],
+    ]
+    monkeypatch.setattr("esker.fsspec.COPY_BYTES", 4)
+    for read in reads:
+        fs.pipe_file(f"{path}/a", b"value 0")
+        with monkeypatch.context() as patch:
+            call, stored = getattr(Store, change), [b"value 0"]
+
+            def replace(self, *arguments, _call=call, _stored=stored, **named):
+                found = _call(self, *arguments, **named)
+                if arguments[0] == "a" and len(_stored) < 6:
+                    _stored.append(b"value " + b"%d" % len(_stored) * (len(_stored) + 1))
+                    store.set_sync("a", default_buffer_prototype().buffer.from_bytes(_stored[-1]))
+                return found
+
+            patch.setattr(Store, change, replace)
+            assert read() in stored
+
+
+def test_parts_of_values(url):
+    zarr.create_group(Store(url))
+    fs, path = fsspec.core.url_to_fs(url)
+    value = bytes(range(10))
+    fs.pipe_file(f"{path}/a", value)
+    for begin in (None, 0, 3, 10, 12, -3, -12):
+        for end in (None, 0, 3, 7, 12, -2, -12):
+            assert fs.cat_file(f"{path}/a", begin, end) == value[begin:end]
+    with pytest.raises(FileNotFoundError):
+        fs.cat_file(f"{path}/none")
 
 
 @pytest.mark.parametrize("mode", ["ab", "r+b", "w+b"])
