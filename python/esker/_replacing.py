@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import posixpath
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ class ReplacingFile(io.BufferedIOBase):
 
     Bytes are collected in memory up to `buffer_bytes`; with 0, until `close`. If an exception leaves its
     `with`, the old file stays. A killed process leaves a file with the ending `.part`, which the next
-    writer overwrites.
+    writer overwrites. A child created by fork can only close its copy, which changes nothing.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class ReplacingFile(io.BufferedIOBase):
         """Begin a file; its folder has to exist. `part` is its name until it is closed."""
         self._files, self.name, self._limit = files, path, buffer_bytes
         self.part, self.is_stored = part or path + PART, True
+        self._process = os.getpid()
         self._file = files.open_file(self.part, "w", permissions=permissions)
         self._buffer, self._stored = bytearray(), 0
 
@@ -74,6 +76,9 @@ class ReplacingFile(io.BufferedIOBase):
         """Store the buffered bytes, and replace the old file."""
         if self.closed:
             return
+        if os.getpid() != self._process:
+            self.discard()
+            return
         try:
             self._store()
             self._file.sync()
@@ -91,6 +96,11 @@ class ReplacingFile(io.BufferedIOBase):
 
     def discard(self) -> None:
         """Discard the written bytes; the old file stays."""
+        if os.getpid() != self._process:
+            # The file belongs to the process that began it.
+            self.is_stored = False
+            super().close()
+            return
         if not self.closed:
             super().close()
             self._file.close()

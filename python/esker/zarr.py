@@ -17,6 +17,7 @@ import asyncio
 import builtins
 import contextlib
 import json
+import os
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -420,12 +421,15 @@ class Store(ZarrStore):
     @contextlib.contextmanager
     def transaction(self, message: str = "", name: str | None = None) -> Iterator[Session]:
         """A session for a `with` block: committed at its end, discarded if an exception leaves it."""
-        session = self.writable_session()
+        session, process = self.writable_session(), os.getpid()
         try:
             yield session
-            session.commit(message, name)
+            # A forked child that leaves the block, too, does not end the session of its parent.
+            if os.getpid() == process:
+                session.commit(message, name)
         except BaseException:
-            session.discard_changes()
+            if os.getpid() == process:
+                session.discard_changes()
             raise
 
     def readonly_session(self, at: Snapshot | int | str) -> Store:

@@ -13,6 +13,8 @@ import pytest
 from killing import KILLS, expect_room, killed, moments, room
 
 import esker
+from esker._deferred import DeferredFile
+from esker._replacing import ReplacingFile
 from esker._zarr_writers import is_dead, this_process
 
 # Time limit in seconds, after which a process counts as hanging.
@@ -342,6 +344,59 @@ def test_hidden_processes_are_not_dead(monkeypatch, hidden):
     monkeypatch.setattr(pathlib.Path, "read_text", read)
     assert not is_dead(process)
     assert is_dead({**process, "pid": ended.pid})
+
+
+def _end_in_a_child(end):
+    """Call `end` in a child created by fork, which must not fail."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            end()
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+@pytest.mark.parametrize("error", [None, SystemExit])
+def test_a_forked_child_leaves_the_unfinished_files_of_its_parent(posix, error):
+    if posix.pool.name.startswith("daos:"):
+        pytest.skip("a child made by fork cannot use libdaos")
+    files = esker.FileSystem(posix)
+    with ReplacingFile(files, "/a", buffer_bytes=4) as file:
+        file.write(b"stored")
+        file.write(b"+")
+        _end_in_a_child(lambda: file.__exit__(error, None, None))
+        file.write(b"more")
+    deferred = DeferredFile(files, "/b", "wb")
+    deferred.write(b"whole")
+    _end_in_a_child(deferred.commit)
+    _end_in_a_child(deferred.__del__)
+    assert not files.exists("/b")
+    deferred.commit()
+    with files.open("/a", "rb") as first, files.open("/b", "rb") as second:
+        assert (first.read(), second.read()) == (b"stored+more", b"whole")
+
+
+@pytest.mark.parametrize("error", [None, SystemExit])
+def test_a_forked_child_leaves_the_session_of_its_parent(native, error):
+    zarr_store = pytest.importorskip("esker.zarr")
+    value = pytest.importorskip("zarr.core.buffer").default_buffer_prototype().buffer.from_bytes(b"1")
+    store = zarr_store.Store(native)
+    block = store.transaction("parent")
+    session = block.__enter__()
+    session.set_sync("a", value)
+
+    def end():
+        with contextlib.suppress(SystemExit):
+            block.__exit__(error, error and error(), None)
+
+    _end_in_a_child(end)
+    session.set_sync("b", value)
+    block.__exit__(None, None, None)
+    assert store.size_sync("a") == store.size_sync("b") == 1
 
 
 HOLDING = """
