@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 from datetime import datetime, timezone
 from glob import has_magic
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fsspec import AbstractFileSystem
@@ -21,7 +22,7 @@ from ._zarr_index import is_hierarchy
 from .errors import Exists, Invalid, Loop, NotDirectory, NotFound, NotSupported, ReadOnly
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ._esker import _Mode
     from ._zarr_files import ZarrFiles
@@ -39,6 +40,12 @@ def _label(url: str) -> str:
 def _names(path: str) -> list[str]:
     """The names of a path, without empty ones and dots."""
     return [name for name in path.split("/") if name not in ("", ".")]
+
+
+def _outermost(paths: Iterable[str]) -> list[str]:
+    """The paths that are not below another one of them."""
+    known = {*paths}
+    return [path for path in sorted(known) if not known.intersection(map(str, PurePosixPath(path).parents))]
 
 
 class EskerFileSystem(AbstractFileSystem):
@@ -196,7 +203,8 @@ class EskerFileSystem(AbstractFileSystem):
         if maxdepth is not None:
             super().rm(path, recursive=recursive, maxdepth=maxdepth)
             return
-        for one in self.expand_path(path):
+        found = self.expand_path(path)
+        for one in _outermost(found) if recursive else found:
             files, inner = self._locate(one)
             if not recursive:
                 files.remove(inner)
