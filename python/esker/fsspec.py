@@ -7,6 +7,7 @@ Pools are searched in the directories of ESKER_POOLS.
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from datetime import datetime, timezone
 from glob import has_magic
@@ -157,12 +158,13 @@ class EskerFileSystem(AbstractFileSystem):
     def _entry(
         self, files: FileSystem | ZarrFiles, inner: str, path: str, name: str, stat: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """An entry of the directory `inner`, which `path` names. A link has the attributes of its target."""
+        """An entry of the directory `inner`, which `path` names. A link to a file has those of the file."""
         if stat["type"] == "link":
-            try:
-                stat = {**files.stat(posixpath.join(inner, name)), "islink": True}
-            except (NotFound, NotDirectory, Loop):  # a link without a target has its own attributes
-                stat = {**stat, "islink": True}
+            target = stat
+            with contextlib.suppress(NotFound, NotDirectory, Loop):  # a link without a target
+                target = files.stat(posixpath.join(inner, name))
+            # A link to a directory stays a link, or fsspec would walk round in circles.
+            stat = {**(target if target["type"] == "file" else stat), "islink": True}
         return self._shown(f"{path}/{name}", stat)
 
     def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
@@ -199,11 +201,14 @@ class EskerFileSystem(AbstractFileSystem):
         self._rm(path)
 
     def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Remove files and, if `recursive`, directories with their contents."""
-        if maxdepth is not None:
-            super().rm(path, recursive=recursive, maxdepth=maxdepth)
+        """Remove files and, if `recursive`, directories with their contents, or `maxdepth` levels of them.
+
+        Links are removed, not followed.
+        """
+        if recursive and maxdepth is not None:
+            self._remove_levels(path, maxdepth)
             return
-        found = self.expand_path(path)
+        found = self.expand_path(path, maxdepth=maxdepth)
         for one in _outermost(found) if recursive else found:
             files, inner = self._locate(one)
             if not recursive:
@@ -213,6 +218,32 @@ class EskerFileSystem(AbstractFileSystem):
                     files.remove_tree(f"/{name}")
             else:
                 files.remove_tree(inner)
+
+    def _remove_levels(self, path: str | list[str], maxdepth: int) -> None:
+        """Remove entries down to the depth of fsspec's `walk`, and directories that are then empty."""
+        if maxdepth < 1:
+            raise ValueError("maxdepth must be at least 1")
+        levels = {
+            # The names that a pattern matches are a level of their own.
+            one: maxdepth - has_magic(given)
+            for given in (path if isinstance(path, list) else [stringify_path(path)])
+            for one in self.expand_path(given, maxdepth=maxdepth)
+        }
+        # Entries come before the directories that they are in.
+        for one in sorted(levels, reverse=True):
+            self._remove_entry(*self._locate(one), levels[one])
+
+    def _remove_entry(self, files: FileSystem | ZarrFiles, path: str, levels: int) -> None:
+        """Remove a file, or some levels below a directory, and the directory if it is then empty."""
+        if files.stat(path, follow=False)["type"] != "directory":
+            files.remove(path)
+            return
+        for name in files.listdir(path) if levels else []:
+            self._remove_entry(files, posixpath.join(path, name), levels - 1)
+        # A directory of a zarr store is gone with its last key.
+        with contextlib.suppress(NotFound):
+            if path != "/" and not files.listdir(path):
+                files.rmdir(path)
 
     @staticmethod
     def _is_same(here: Mapping[str, Any], old: str, files: FileSystem | ZarrFiles, new: str) -> bool:
@@ -254,15 +285,21 @@ class EskerFileSystem(AbstractFileSystem):
                 return
             for one in self.expand_path(path1) if has_magic(old) else [path1]:
                 self._expect_outside(source, self._locate(one)[1], new)
-        if source is target and not has_magic(old) and not self.isdir(path2):
+        is_one = source is target and not has_magic(old)
+        if is_one and not self.isdir(path2):
             self._make_parents(path2)
             source.rename(old, new)
+            return
+        inside = posixpath.join(new, posixpath.basename(old))
+        is_whole = is_one and isinstance(source, FileSystem) and maxdepth is None and path1[-1:] != "/"
+        if is_whole and not source.exists(inside):
+            source.rename(old, inside, replace=False)
             return
         kept: list[str] = []
         self.copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise", kept=kept, **kwargs)
         # Files that are there already have not moved, and must not be removed.
         if not kept:
-            self.rm(path1, recursive=recursive)
+            self.rm(path1, recursive=recursive, maxdepth=maxdepth)
 
     def _expect_outside(self, files: FileSystem | ZarrFiles, old: str, new: str) -> None:
         """Refuse to move a directory into itself, also through a link: its removal would remove the copy."""

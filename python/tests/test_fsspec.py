@@ -183,6 +183,56 @@ def target_of(container, path):
     return esker.FileSystem(container).readlink(path)
 
 
+def test_a_directory_moves_into_another_with_its_links(root, posix):
+    fs, path = fsspec.core.url_to_fs(root)
+    fs.pipe({f"{path}/d/a": b"1", f"{path}/to/d2/c": b"3", f"{path}/d2/b": b"2"})
+    esker.FileSystem(posix).symlink("/to", "/d/link")
+    fs.mv(f"{path}/d", f"{path}/to", recursive=True)
+    assert target_of(posix, "/to/d/link") == "/to" and not fs.exists(f"{path}/d")
+    # There is one of this name: both become one.
+    fs.mv(f"{path}/d2", f"{path}/to", recursive=True)
+    assert fs.find(f"{path}/to/d2") == [f"{path}/to/d2/b", f"{path}/to/d2/c"] and not fs.exists(f"{path}/d2")
+
+
+def test_links_to_directories_are_not_walked(root, posix):
+    fs, path = fsspec.core.url_to_fs(root)
+    fs.pipe({f"{path}/d/a": b"1", f"{path}/other/b": b"22"})
+    for target, name in (("..", "/d/up"), ("../other", "/d/other"), ("a", "/d/file")):
+        esker.FileSystem(posix).symlink(target, name)
+    assert {entry["name"][-2:]: entry["type"] for entry in fs.ls(f"{path}/d")} == {
+        "/a": "file",
+        "le": "file",
+        "er": "link",
+        "up": "link",
+    }
+    assert fs.find(f"{path}/d") == [f"{path}/d/{name}" for name in ("a", "file", "other", "up")]
+    assert fs.isdir(f"{path}/d/other") and fs.find(f"{path}/d/other") == [f"{path}/d/other/b"]
+    assert fs.du(path) == 4
+    fs.rm(f"{path}/d", recursive=True, maxdepth=2)
+    assert fs.find(path) == [f"{path}/other/b"] and not fs.exists(f"{path}/d")
+
+
+def test_removing_several_levels(root, posix):
+    fs, path = fsspec.core.url_to_fs(root)
+    files = {f"{path}/d/{name}": b"1" for name in ("a", "b/c", "b/d/e", "f/g")}
+    fs.pipe(files)
+    with pytest.raises(ValueError, match="maxdepth"):
+        fs.rm(f"{path}/d", recursive=True, maxdepth=0)
+    fs.rm(f"{path}/d", recursive=True, maxdepth=1)
+    assert fs.find(path) == [f"{path}/d/{name}" for name in ("b/c", "b/d/e", "f/g")]
+    fs.rm(f"{path}/d/*", recursive=True, maxdepth=2)
+    assert fs.find(path) == [f"{path}/d/b/d/e"]
+    esker.FileSystem(posix).symlink("d", "/link")
+    fs.rm(f"{path}/link", recursive=True, maxdepth=5)
+    assert fs.find(path) == [f"{path}/d/b/d/e"] and not fs.exists(f"{path}/link")
+    fs.pipe(files)
+    fs.rm([f"{path}/d/b", f"{path}/d/b/d"], recursive=True)
+    assert fs.find(path) == [f"{path}/d/a", f"{path}/d/f/g"]
+    fs.pipe(files)
+    fs.rm(f"{path}/d/**", recursive=True)
+    assert fs.find(path) == []
+
+
 def test_a_value_of_a_zarr_store_moved_into_its_own_directory_stays(root):
     zarr = pytest.importorskip("zarr")
     zarr_store = pytest.importorskip("esker.zarr")
