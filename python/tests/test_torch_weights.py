@@ -254,6 +254,11 @@ def test_invalid_safetensors_are_refused(native):
     array.write(0, len(header).to_bytes(8, "little") + header)
     with pytest.raises(esker.Invalid, match="'a' has 8 bytes"):
         esker.torch.load_safetensors(array)
+    whole = header.replace(b"[3]", b"[2]")
+    array.write(0, len(whole).to_bytes(8, "little") + whole + bytes(7))
+    for copy in (None, True):
+        with pytest.raises(esker.Invalid, match="ends before byte"):
+            esker.torch.load_safetensors(array, copy=copy)
     array.write(0, len(header).to_bytes(8, "little") + header.replace(b"F32", b"F33"))
     with pytest.raises(TypeError, match="F33"):
         esker.torch.load_safetensors(array)

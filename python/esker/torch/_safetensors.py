@@ -109,7 +109,8 @@ def load_safetensors(
     read-only, and the process would be killed. `copy=True` makes all of them writable.
     """
     if isinstance(source, Array):
-        return _load(source.read, lambda at, size: _cells(source, at, size, copy))
+        end = source.size()
+        return _load(source.read, lambda at, size: _cells(source, at, size, end, copy))
     files, path = file_system(source)
     with files.open_file(path) as file:
         return _load(file.read, lambda at, size: _content(file, at, size))
@@ -139,8 +140,10 @@ def _tensor(name: str, entry: Mapping[str, Any], data: int, place: Callable[[int
         return torch.frombuffer(place(data + begin, end - begin), dtype=dtype).reshape(entry["shape"])
 
 
-def _cells(array: Array, at: int, size: int, copy: bool | None) -> bytearray | memoryview:
-    """A view of cells if possible, else a writable copy."""
+def _cells(array: Array, at: int, size: int, end: int, copy: bool | None) -> bytearray | memoryview:
+    """A view of cells if possible, else a writable copy; the Array has `end` cells."""
+    if at + size > end:
+        raise Invalid(22, f"the Array ends before byte {at + size}")
     try:
         view = None if copy else array.view(at, size)
     except Overflow:  # the process has as many views as it may have
