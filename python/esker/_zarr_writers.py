@@ -8,6 +8,7 @@ of an entry is dead, the index will never refer to its object.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import pathlib
@@ -28,6 +29,16 @@ BASE = "zarr-session-"
 
 def _boot() -> str:
     return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _machine() -> str | None:
+    """A number of this machine that stays when it restarts; None if the system has none."""
+    try:
+        number = pathlib.Path("/etc/machine-id").read_text().strip()
+    except OSError:
+        return None
+    # The number itself should not be shown to others (machine-id(5)).
+    return hashlib.sha256(f"esker {number}".encode()).hexdigest() if number else None
 
 
 def _stat(pid: int) -> tuple[str, int] | None:
@@ -69,7 +80,14 @@ def this_process() -> dict[str, Any]:
     """The identity of this process for other processes."""
     space = os.stat("/proc/self/ns/pid").st_ino
     pid = os.getpid()
-    return {"host": socket.gethostname(), "boot": _boot(), "space": space, "pid": pid, "began": _began(pid)}
+    return {
+        "host": socket.gethostname(),
+        "machine": _machine(),
+        "boot": _boot(),
+        "space": space,
+        "pid": pid,
+        "began": _began(pid),
+    }
 
 
 def is_dead(process: Mapping[str, Any]) -> bool:
@@ -78,7 +96,8 @@ def is_dead(process: Mapping[str, Any]) -> bool:
     if process["host"] != here["host"]:
         return False
     if process["boot"] != here["boot"]:
-        return True
+        # Two machines may have one host name, such as "localhost".
+        return here["machine"] is not None and process.get("machine") == here["machine"]
     return bool(process["space"] == here["space"] and _has_ended(process["pid"], process["began"]))
 
 

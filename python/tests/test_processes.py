@@ -346,6 +346,18 @@ def test_hidden_processes_are_not_dead(monkeypatch, hidden):
     assert is_dead({**process, "pid": ended.pid})
 
 
+@pytest.mark.parametrize(("machine", "dead"), [("this", True), ("another", False), (None, False)])
+def test_a_host_name_and_another_boot_do_not_make_a_process_dead(monkeypatch, machine, dead):
+    """Two machines may have the name "localhost"."""
+    monkeypatch.setattr(esker._zarr_writers, "_machine", lambda: "this")
+    process = {**this_process(), "boot": "another", "machine": machine}
+    assert is_dead(process) == dead
+    monkeypatch.setattr(esker._zarr_writers, "_machine", lambda: None)
+    assert not is_dead({**process, "machine": None})
+    del process["machine"]
+    assert not is_dead(process)
+
+
 def _end_in_a_child(end):
     """Call `end` in a child created by fork, which must not fail."""
     child = os.fork()
