@@ -185,7 +185,9 @@ fn occupied(place: &Place, fault: Fault) -> Fault {
 fn occupied_fault(place: &Place, error: Error) -> Fault {
     let why = match error.kind() {
         ErrorKind::IsDirectory | ErrorKind::NotEmpty => "there are objects below it",
-        ErrorKind::NotDirectory => "one of its directories is an object itself",
+        ErrorKind::NotDirectory => {
+            "one of its directories is an object itself, or a symbolic link without a target"
+        }
         _ => return error.into(),
     };
     let why = format!("{:?} cannot be an object, as keys are paths of files: {why}", place.key);
@@ -229,7 +231,17 @@ fn find_or_create(
     let target = Target { dir, name, mode: RenameMode::NoReplace, xattrs, check: &|_| Ok(()) };
     match hidden.publish(&target) {
         Err(error) if error.kind() != ErrorKind::Exists => Err(error.into()),
-        _ => Ok(found()?),
+        _ => Ok(found().map_err(|error| dangling_error(dir, name, error))?),
+    }
+}
+
+/// The error for a name that exists but leads to nothing: `NotDirectory` for a symbolic link without a target, else
+/// `error`, since another request has removed the entry.
+fn dangling_error(dir: &Node, name: &[u8], error: Error) -> Error {
+    let is_link = || dir.lookup(name).is_ok_and(|entry| entry.kind() == Kind::Symlink);
+    match error.kind() {
+        ErrorKind::NotFound if is_link() => Error::new(ErrorKind::NotDirectory, error.message()),
+        _ => error,
     }
 }
 
@@ -240,6 +252,7 @@ pub(crate) mod tests {
     use crate::list::tests::bucket;
     use crate::remove::remove;
     use bytes::Bytes;
+    use dfs::Create;
     use s3s::dto::{ETag, ETagCondition};
 
     /// Puts an empty object, with no metadata of the client.
@@ -301,6 +314,15 @@ pub(crate) mod tests {
             assert!(is_refused(&publish_small(&bucket, &new_put(occupied)), "InvalidRequest"));
         }
         assert!(find(&bucket, "d/e/f").is_ok());
+    }
+
+    #[test]
+    fn link_without_a_target_is_not_a_directory_of_a_key() {
+        let bucket = bucket("s3-put-dangling", &[]);
+        let root = bucket.fs().root();
+        root.symlink(b"l", b"none", &Create::with_mode(0o777)).unwrap();
+        assert!(is_refused(&publish_small(&bucket, &new_put("l/x")), "InvalidRequest"));
+        assert!(is_refused(&new_put("l/").directory(&bucket), "InvalidRequest"));
     }
 
     #[test]
