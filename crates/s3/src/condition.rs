@@ -49,6 +49,12 @@ impl Condition {
             && self.unmodified_since.is_none()
     }
 
+    /// True if the request compares an ETag, other than `*`.
+    pub(crate) fn compares_etags(&self) -> bool {
+        let conditions = [&self.matches, &self.matches_not];
+        conditions.into_iter().any(|one| matches!(one, Some(ETagCondition::ETag(_))))
+    }
+
     /// Checks an object that is to be read, in the order of RFC 9110.
     ///
     /// # Errors

@@ -152,6 +152,12 @@ pub(crate) fn check(
         return Ok(());
     }
     let existing = existing.filter(|existing| existing.inode().kind != Kind::Directory);
+    let is_link = existing.is_some_and(|existing| existing.inode().kind == Kind::Symlink);
+    // The client has the ETag of the target, which may change until the link is replaced.
+    if is_link && condition.compares_etags() {
+        let why = "conditions on the ETags of symbolic links are not offered here";
+        return Err(Fault::new(S3ErrorCode::NotImplemented, why));
+    }
     let etag = existing.map(|existing| {
         let attr = bucket.fs().attr_of(existing.inode())?;
         Ok::<_, Error>(Record::read(existing.xattr(RECORD.as_bytes())).etag(&attr))
@@ -323,6 +329,21 @@ pub(crate) mod tests {
         root.symlink(b"l", b"none", &Create::with_mode(0o777)).unwrap();
         assert!(is_refused(&publish_small(&bucket, &new_put("l/x")), "InvalidRequest"));
         assert!(is_refused(&new_put("l/").directory(&bucket), "InvalidRequest"));
+    }
+
+    #[test]
+    fn condition_on_the_etag_of_a_link_is_refused() {
+        let bucket = bucket("s3-put-link", &[]);
+        put_content(&bucket, "f", b"content");
+        let root = bucket.fs().root();
+        root.symlink(b"l", b"f", &Create::with_mode(0o777)).unwrap();
+        let etag = find(&bucket, "l").unwrap().etag();
+        let put = put_if_match("l", Some(etag));
+        assert!(is_refused(&publish_small(&bucket, &put), "NotImplemented"));
+        assert!(is_refused(&remove(&bucket, "l", &put.condition), "NotImplemented"));
+        assert_eq!(root.lookup(b"l").unwrap().kind(), Kind::Symlink);
+        publish_small(&bucket, &put_if_match("l", None)).unwrap();
+        assert_eq!(find(&bucket, "f").unwrap().size(), 7);
     }
 
     #[test]
