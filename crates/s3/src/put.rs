@@ -3,6 +3,7 @@ use crate::body::Received;
 use crate::bucket::{Bucket, Hidden, Target};
 use crate::condition::Condition;
 use crate::fault::{Fault, Outcome};
+use crate::find::remove_xattr;
 use crate::limits::RETRIES_MAX;
 use crate::parts::{PARTS, Parts};
 use crate::place::Place;
@@ -118,6 +119,9 @@ impl Put {
         }
         for (name, value) in xattrs(node.inode()) {
             node.set_xattr(&name, &value, XattrMode::Any)?;
+        }
+        if self.tags.is_empty() {
+            remove_xattr(&node, TAGS)?;
         }
         Ok(etag)
     }
@@ -254,7 +258,7 @@ fn dangling_error(dir: &Node, name: &[u8], error: Error) -> Error {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::find::find;
+    use crate::find::{find, tags};
     use crate::list::tests::bucket;
     use crate::remove::remove;
     use bytes::Bytes;
@@ -344,6 +348,22 @@ pub(crate) mod tests {
         assert_eq!(root.lookup(b"l").unwrap().kind(), Kind::Symlink);
         publish_small(&bucket, &put_if_match("l", None)).unwrap();
         assert_eq!(find(&bucket, "f").unwrap().size(), 7);
+    }
+
+    #[test]
+    fn tags_of_a_directory_end_with_its_object() {
+        let bucket = bucket("s3-put-tags", &[]);
+        let tagged = Tags::from([("k".to_owned(), "v".to_owned())]);
+        let put = Put { tags: tagged.clone(), ..new_put("d/") };
+        put.directory(&bucket).unwrap();
+        assert_eq!(tags(&find(&bucket, "d/").unwrap()).unwrap(), tagged);
+        new_put("d/").directory(&bucket).unwrap();
+        assert!(tags(&find(&bucket, "d/").unwrap()).unwrap().is_empty());
+        put.directory(&bucket).unwrap();
+        put_small(&bucket, "d/f");
+        remove(&bucket, "d/", &Condition::default()).unwrap();
+        let node = bucket.fs().root().lookup(b"d").unwrap();
+        assert!(node.get_xattr(TAGS.as_bytes()).is_err());
     }
 
     #[test]

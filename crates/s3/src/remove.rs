@@ -2,10 +2,10 @@
 use crate::bucket::Bucket;
 use crate::condition::Condition;
 use crate::fault::{Fault, Outcome};
-use crate::find::optional_xattr;
+use crate::find::{optional_xattr, remove_xattr};
 use crate::place::{HIDDEN, Place};
 use crate::put::{check, refuse, remove_if};
-use crate::record::{DIRECTORY, IS_KEY, IS_WAY, RECORD};
+use crate::record::{DIRECTORY, IS_KEY, IS_WAY, RECORD, TAGS};
 use dfs::limits::LIST_BATCH;
 use dfs::{Check, Existing, Kind, Node, Removal, XattrMode, remove_many};
 use esker::types::ops::Anchor;
@@ -58,10 +58,8 @@ fn remove_directory(above: &Node, node: &Node) -> Outcome<()> {
                 return Ok(());
             }
             node.set_xattr(DIRECTORY.as_bytes(), IS_WAY, XattrMode::Any)?;
-            match node.remove_xattr(RECORD.as_bytes()) {
-                Err(error) if error.kind() != ErrorKind::NoAttribute => Err(error.into()),
-                _ => Ok(()),
-            }
+            remove_xattr(node, RECORD)?;
+            Ok(remove_xattr(node, TAGS)?)
         }
         removed => Ok(removed?),
     }
