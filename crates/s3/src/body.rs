@@ -85,9 +85,15 @@ impl Incoming {
         Ok(received)
     }
 
-    /// True if the body has no bytes. Receives the first piece and drops it, so the body cannot be read afterwards.
-    pub(crate) async fn is_empty(&mut self, metrics: &Metrics) -> Outcome<bool> {
-        Ok(self.piece(metrics).await?.is_empty())
+    /// Receives a body that should have no bytes, and verifies what its client announced. Returns false if it has bytes.
+    ///
+    /// # Errors
+    /// The errors of [`Self::received`], if it has none.
+    pub(crate) async fn receive_empty(mut self, metrics: &Metrics) -> Outcome<bool> {
+        match self.piece(metrics).await?.is_empty() {
+            true => self.received().map(|_| true),
+            false => Ok(false),
+        }
     }
 
     /// Receives the next [`PIECE_BYTES`], or fewer at the end. Empty after the last piece.
@@ -173,5 +179,28 @@ fn check_size(bytes: u64) -> Outcome<()> {
             );
             Err(Fault::new(S3ErrorCode::EntityTooLarge, why))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sums::Etags;
+
+    /// A body without content, from a request with this size and `Content-MD5`.
+    fn nothing(announced: i64, md5: &str) -> Incoming {
+        let headers = Default::default();
+        let expected = Expected::new(Etags::default(), Some(md5.to_owned()), &headers, None);
+        Incoming::new(None, expected, Some(announced), None).unwrap()
+    }
+
+    #[tokio::test]
+    async fn body_without_content_is_verified() {
+        let (metrics, md5) = (Metrics::default(), "1B2M2Y8AsgTpgAmY7PhCfg==");
+        assert!(nothing(0, md5).receive_empty(&metrics).await.unwrap());
+        let cut = nothing(1, md5).receive_empty(&metrics).await;
+        assert!(cut.is_err_and(|fault| fault.is_code("IncompleteBody")));
+        let wrong = nothing(0, "AAAAAAAAAAAAAAAAAAAAAA==").receive_empty(&metrics).await;
+        assert!(wrong.is_err_and(|fault| fault.is_code("BadDigest")));
     }
 }

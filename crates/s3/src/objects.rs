@@ -316,11 +316,11 @@ impl Service {
         let expected =
             Expected::new(self.etags, input.content_md5, &req.headers, trailing(&req.extensions));
         let held = req.extensions.get().cloned();
-        let mut body = Incoming::new(input.body, expected, input.content_length, held)?;
+        let body = Incoming::new(input.body, expected, input.content_length, held)?;
         let bucket = self.bucket(&input.bucket)?;
         if put.place.is_directory {
             put.condition.refuse_on_directory()?;
-            if !body.is_empty(&self.metrics).await? {
+            if !body.receive_empty(&self.metrics).await? {
                 let why = "a key that ends with a slash is a directory, which has no content";
                 return Err(Fault::new(S3ErrorCode::InvalidArgument, why));
             }
