@@ -6,6 +6,7 @@
 use crate::bucket::Bucket;
 use crate::fault::Outcome;
 use crate::find::optional_xattr;
+use crate::limits::KEY_BYTES_MAX;
 use crate::page::{Lines, Listed, Page, Shown, Wanted};
 use crate::place::{HIDDEN, is_name};
 use crate::record::{DIRECTORY, IS_KEY, IS_WAY, RECORD, Record, directory_etag};
@@ -129,8 +130,12 @@ impl Walk<'_> {
     }
 
     /// Lists an entry of the directory `dir`, whose path is `path`: an object, a directory or a link.
+    /// A path that is too long for a key is not listed.
     fn list_entry(&mut self, dir: &Node, path: &str, entry: Entry) -> Outcome<()> {
         let key = format!("{path}{}", entry.order());
+        if key.len() > KEY_BYTES_MAX {
+            return Ok(());
+        }
         match entry.inode.kind {
             Kind::Directory => self.list_subdirectory(dir, &key, &entry),
             Kind::File => self.lines.object(&key, |key| {
@@ -385,6 +390,17 @@ pub(crate) mod tests {
         assert_eq!(pages(&bucket, "", None, 10), ["d/.esker-s3", "f", "link"]);
         assert_eq!(pages(&bucket, ".esker-s3/", None, 10), [""; 0]);
         assert_eq!(pages(&bucket, ".e", Some("/"), 10), [""; 0]);
+    }
+
+    #[test]
+    fn paths_that_are_too_long_for_a_key_are_not_listed() {
+        let name = "n".repeat(254);
+        let deep = [&*name; 4].join("/");
+        let longest = format!("{deep}/{}", "f".repeat(KEY_BYTES_MAX - deep.len() - 1));
+        let paths = [&*longest, &format!("{longest}f"), &format!("{longest}d/f"), "z"];
+        let bucket = bucket("s3-list-long", &paths);
+        assert_eq!(pages(&bucket, "", None, 10), [&*longest, "z"]);
+        assert_eq!(pages(&bucket, &deep, None, 1), [longest]);
     }
 
     #[test]
