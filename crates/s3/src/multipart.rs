@@ -49,7 +49,7 @@ impl Service {
         let (algorithm, kind) = (input.checksum_algorithm, input.checksum_type);
         let requested = RequestedChecksum::new(algorithm.as_ref(), kind.as_ref())?;
         let kind = requested.as_ref().map(RequestedChecksum::kind);
-        let upload = Upload { key: input.key.clone(), about, tags, requested };
+        let upload = Upload { key: input.key.clone(), about, tags, requested, since: None };
         let id = upload.begin(&self.bucket(&input.bucket)?)?;
         Ok(CreateMultipartUploadOutput {
             bucket: Some(input.bucket),

@@ -236,7 +236,7 @@ pub(crate) fn strong(etag: impl Into<String>) -> ETag {
 }
 
 /// Seconds and nanoseconds of a time.
-fn pair(time: Time) -> (i64, u32) {
+pub(crate) fn pair(time: Time) -> (i64, u32) {
     (time.seconds, time.nanos)
 }
 

@@ -9,7 +9,7 @@ use crate::limits::{PART_BYTES_MIN, PARTS_MAX};
 use crate::parts::Parts;
 use crate::place::Place;
 use crate::put::Put;
-use crate::record::{About, RECORD, Record, Stored, Tags};
+use crate::record::{About, RECORD, Record, Stored, Tags, pair};
 use crate::sums::{KNOWN, Sums, byte_of_hex, hex};
 use dfs::limits::LIST_BATCH;
 use dfs::{Existing, Inode, Kind, Node, Open, RenameMode, Time};
@@ -32,6 +32,9 @@ pub(crate) struct Upload {
     pub(crate) tags: Tags,
     #[serde(default, rename = "wished")]
     pub(crate) requested: Option<RequestedChecksum>,
+    /// Time at which it began: seconds and nanoseconds. `None` until it has begun; earlier versions did not store it.
+    #[serde(default)]
+    pub(crate) since: Option<(i64, u32)>,
 }
 
 /// An upload that has begun.
@@ -85,8 +88,10 @@ impl Upload {
     /// Begins an upload: publishes a directory for its parts. Returns its ID.
     pub(crate) fn begin(&self, bucket: &Bucket) -> Outcome<String> {
         let (id, uploads) = (drawn_name()?, bucket.uploads()?);
-        let text = serde_json::to_vec(self).unwrap_or_default();
-        let xattrs = |_: &Inode| vec![(UPLOAD.into(), text.clone())];
+        let xattrs = |inode: &Inode| {
+            let upload = Self { since: Some(pair(inode.mtime)), ..self.clone() };
+            vec![(UPLOAD.into(), serde_json::to_vec(&upload).unwrap_or_default())]
+        };
         let any = |_: Option<Existing<'_>>| Ok(());
         let target = Target {
             dir: &uploads,
@@ -120,8 +125,12 @@ impl Begun {
             found => found?,
         };
         let upload = text.and_then(|text| serde_json::from_slice(&text).ok());
-        let since = dir.inode().mtime;
-        Ok(upload.map(|upload| Self { id: id.to_owned(), upload, since, dir }))
+        Ok(upload.map(|upload: Upload| {
+            let since = upload.since.map(|(seconds, nanos)| Time { seconds, nanos });
+            // Each part changes the time of the directory.
+            let since = since.unwrap_or(dir.inode().mtime);
+            Self { id: id.to_owned(), upload, since, dir }
+        }))
     }
 
     /// All uploads, by key and then by ID.
@@ -354,11 +363,12 @@ pub(crate) mod tests {
     use crate::list::tests::bucket;
     use crate::sums::Expected;
     use bytes::Bytes;
+    use dfs::SetAttr;
 
     /// Begins an upload without metadata.
     pub(crate) fn begin(bucket: &Bucket, key: &str) -> Begun {
         let (about, tags, requested) = Default::default();
-        let upload = Upload { key: key.to_owned(), about, tags, requested };
+        let upload = Upload { key: key.to_owned(), about, tags, requested, since: None };
         let id = upload.begin(bucket).unwrap();
         Begun::find(bucket, key, &id).unwrap()
     }
@@ -370,6 +380,18 @@ pub(crate) mod tests {
         let received = Received { size: content.len() as u64, summed: sums.finish() };
         let hidden = Hidden::small_file(vec![Bytes::from_static(content)]);
         begun.add(hidden, number, &received).unwrap()
+    }
+
+    #[test]
+    fn upload_keeps_the_time_at_which_it_began() {
+        let bucket = bucket("s3-uploads-since", &[]);
+        let begun = begin(&bucket, "k");
+        // A part that is added does so, some time later.
+        let mtime = Some(Time { seconds: begun.since.seconds + 60, nanos: 0 });
+        begun.dir.set_attr(&SetAttr { mtime, ..SetAttr::default() }).unwrap();
+        let later = Begun::find(&bucket, "k", &begun.id).unwrap();
+        assert_eq!(Some(later.dir.inode().mtime), mtime);
+        assert_eq!(later.since, begun.since);
     }
 
     #[test]
