@@ -173,6 +173,9 @@ def _open(
     text, binary = "t" in mode or "b" not in mode, mode.replace("t", "").replace("b", "")
     if text and "b" in mode:
         raise ValueError("text and binary mode exclude each other: use one of t and b")
+    for name, given in (("encoding", encoding), ("errors", errors), ("newline", newline)):
+        if given is not None and not text:
+            raise ValueError(f"binary mode takes no {name}: use text mode")
     raw = RawFile(self, self.open_file(path, binary), path, mode)
     if buffering == 0:
         if text:

@@ -83,6 +83,9 @@ def test_modes(files):
     for buffering in (0, -1):
         with files.open("a", "rb", buffering) as file, pytest.raises(ValueError, match="whence"):
             file.seek(0, 9)
+    for text in ("encoding", "errors", "newline"):
+        with pytest.raises(ValueError, match=f"takes no {text}"):
+            files.open("a", "wb", **{text: ""})
     with files.open_file("a", "r") as file, pytest.raises(ValueError, match="writing"):
         file.write(0, b"x")
     file.close()
