@@ -297,13 +297,27 @@ struct Answers {
     calls: AtomicI64,
     /// The first call that is not answered is executed.
     executes: AtomicBool,
+    /// Only one call is not answered.
+    recovers: AtomicBool,
 }
 
 impl Answers {
+    /// Answers all calls.
+    fn new() -> Arc<Self> {
+        let (executes, recovers) = (AtomicBool::default(), AtomicBool::default());
+        Arc::new(Self { calls: AtomicI64::new(i64::MAX), executes, recovers })
+    }
+
     /// Answers this number of calls, and then none. With `executes`, the first call without an answer takes effect.
     fn lose(&self, calls: i64, executes: bool) {
         self.executes.store(executes, Ordering::Relaxed);
         self.calls.store(calls, Ordering::Relaxed);
+    }
+
+    /// Answers all calls but the one after this number.
+    fn lose_one(&self, calls: i64) {
+        self.recovers.store(true, Ordering::Relaxed);
+        self.lose(calls, false);
     }
 }
 
@@ -313,7 +327,7 @@ impl Interceptor for Answers {
         call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
     ) -> Reply<'a, T> {
         let calls = self.calls.fetch_sub(1, Ordering::Relaxed);
-        if calls > 0 {
+        if calls > 0 || calls < 0 && self.recovers.load(Ordering::Relaxed) {
             return call();
         }
         if calls == 0 && self.executes.load(Ordering::Relaxed) {
@@ -328,8 +342,7 @@ fn parts_of_a_failed_creation_are_removed_once_the_first_node_answers() {
     let folder = Folder::new();
     let map = map(&folder.0);
     let first = Native::open(&map.nodes[0].directory, OpenMode::ReadWrite).expect("the part");
-    let (calls, executes) = (AtomicI64::new(i64::MAX), AtomicBool::default());
-    let answers = Arc::new(Answers { calls, executes });
+    let answers = Answers::new();
     let first: Arc<dyn Pool> = Arc::new(PoolBetween::before(Arc::new(first), &answers));
     let pool = ShardedPool::open(&map, Path::new("none.map"), vec![(0, first)]).expect("the pool");
     let create = |label| pool.create_container(&NewContainer::named(label)).wait();
@@ -347,6 +360,50 @@ fn parts_of_a_failed_creation_are_removed_once_the_first_node_answers() {
     answers.lose(i64::MAX, false);
     create("last").expect("a container");
     assert_eq!(containers_of_nodes(&map), [4; 3]);
+}
+
+/// UUIDs of the containers of one node's pool.
+fn containers_of(node: &Node) -> Vec<Uuid> {
+    let pool = Native::open(&node.directory, OpenMode::ReadOnly).expect("the node's pool");
+    pool.list_containers().wait().expect("a list").iter().map(|info| info.uuid).collect()
+}
+
+/// The first node creates the container after the client has stopped to wait for it.
+#[test]
+fn parts_stay_while_the_outcome_of_a_creation_is_unknown() {
+    let folder = Folder::new();
+    let map = map(&folder.0);
+    let first = Native::open(&map.nodes[0].directory, OpenMode::ReadWrite).expect("the part");
+    let (first, answers): (Arc<dyn Pool>, _) = (Arc::new(first), Answers::new());
+    let own: Arc<dyn Pool> = Arc::new(PoolBetween::before(Arc::clone(&first), &answers));
+    let pool = ShardedPool::open(&map, Path::new("none.map"), vec![(0, own)]).expect("the pool");
+    let create = |label| pool.create_container(&NewContainer::named(label)).wait();
+    answers.lose_one(1);
+    create("late").expect_err("no answer");
+    assert_eq!(containers_of_nodes(&map), [0, 1, 1]);
+    let uuid = containers_of(&map.nodes[1])[0];
+    let late = NewContainer::named("late").with_uuid(uuid);
+    first.create_container(&late).wait().expect("created late");
+    create("next").expect("a container");
+    assert_eq!(containers_of_nodes(&map), [2; 3]);
+    assert!(containers_of(&map.nodes[2]).contains(&uuid));
+}
+
+/// Another client may create a container with this UUID at the same time.
+#[test]
+fn failed_creation_with_a_given_uuid_removes_nothing() {
+    let folder = Folder::new();
+    let map = map(&folder.0);
+    let path = Path::new("none.map");
+    let pool = ShardedPool::open(&map, path, Vec::new()).expect("the pool");
+    let uuid = Uuid::from_random([5; 16]);
+    let part = Native::open(&map.nodes[1].directory, OpenMode::ReadWrite).expect("the part");
+    let of_other = NewContainer::nameless().with_uuid(uuid);
+    part.create_container(&of_other).wait().expect("a part of another creation");
+    let new = NewContainer::named("c/d").with_uuid(uuid);
+    let error = pool.create_container(&new).wait().expect_err("not a label");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(containers_of(&map.nodes[1]).contains(&uuid));
 }
 
 #[test]

@@ -210,6 +210,12 @@ impl ShardedPool {
     }
 }
 
+/// True for errors after which a creation takes no effect later. Other errors may hide that its reply was lost.
+fn is_refusal(error: &Error) -> bool {
+    use ErrorKind::{Exists, InDoubt, Invalid, NoSpace};
+    matches!(error.kind(), Exists | InDoubt | Invalid | NoSpace)
+}
+
 #[cold]
 fn unsettled_error(member: &Member) -> Error {
     let message = format!("a commit stays undecided on node {}: try again", member.name);
@@ -288,37 +294,48 @@ impl Shared {
     }
 
     /// Creates a container on all nodes, on the catalog last: then it exists. If that fails, what was created is
-    /// removed, now or before the next creation.
+    /// removed: now if the container does not exist, otherwise before the next creation. With a given UUID it stays,
+    /// because it may be part of another creation.
     async fn create(&self, new: &NewContainer<'_>) -> Result<ContainerInfo> {
         let uuid = new.uuid.map_or_else(esker_os::random_uuid, Ok)?;
-        self.check_before_creation(new.uuid).await?;
+        self.check_before_creation(new).await?;
         self.remove_abandoned().await;
         let part = NewContainer::nameless().with_uuid(uuid).with_checksum(new.checksum);
         let made = self.on_others(|member| member.pool().create_container(&part)).await;
         let made = made
             .into_iter()
             .find_map(|made| made.err().filter(|error| error.kind() != ErrorKind::Exists));
-        let created = match made {
-            None => self.create_in_catalog(&new.clone().with_uuid(uuid)).await,
-            Some(error) => Err(error),
+        let (created, is_refused) = match made {
+            Some(error) => (Err(error), true),
+            None => {
+                let created = self.create_in_catalog(&new.clone().with_uuid(uuid)).await;
+                let is_refused = created.as_ref().is_err_and(is_refusal);
+                (created, is_refused)
+            }
         };
-        // The parts of a container with a given UUID may be those of another creation.
-        if created.is_err() && !self.remove_failed(uuid).await && new.uuid.is_none() {
+        if created.is_err() && new.uuid.is_none() && !(is_refused && self.remove_failed(uuid).await)
+        {
             self.abandoned().push(uuid);
         }
         created
     }
 
-    /// Fails if the pool has a container with the given UUID, or if the first node does not answer. In both cases,
-    /// nothing has been created on any node.
-    async fn check_before_creation(&self, given: Option<Uuid>) -> Result<()> {
-        match given {
-            None => resolved!(self, 0, self.catalog().info().await).map(drop),
-            Some(uuid) if self.has_container(uuid).await? => {
-                let message = format!("the pool has a container {uuid} already");
+    /// Fails if the pool has a container with the given UUID, or with the label if a UUID is given, or if the first node
+    /// does not answer. In all cases, nothing has been created on any node.
+    async fn check_before_creation(&self, new: &NewContainer<'_>) -> Result<()> {
+        let Some(uuid) = new.uuid else {
+            return resolved!(self, 0, self.catalog().info().await).map(drop);
+        };
+        let all = resolved!(self, 0, self.catalog().list_containers().await)?;
+        let has_label = |info: &ContainerInfo| {
+            new.label.is_some_and(|label| !label.is_empty() && info.label == label)
+        };
+        match all.iter().find(|info| info.uuid == uuid || has_label(info)) {
+            None => Ok(()),
+            Some(ContainerInfo { uuid, label, .. }) => {
+                let message = format!("the pool has a container {uuid} {label} already");
                 Err(Error::new(ErrorKind::Exists, message))
             }
-            Some(_) => Ok(()),
         }
     }
 
@@ -334,10 +351,17 @@ impl Shared {
     }
 
     /// Removes what earlier creations have left, once the first node answers again.
+    ///
+    /// A creation that failed without an answer may still wait for the lock of the catalog, which a list does not take.
+    /// A change takes the same lock: this one changes nothing, and ends after the creations that waited before it.
     async fn remove_abandoned(&self) {
         let abandoned = std::mem::take(&mut *self.abandoned());
+        if abandoned.is_empty() {
+            return;
+        }
+        let is_done = self.catalog().set_metadata(&[]).await.is_ok();
         for uuid in abandoned {
-            if !self.remove_failed(uuid).await {
+            if !is_done || !self.remove_failed(uuid).await {
                 self.abandoned().push(uuid);
             }
         }
