@@ -6,11 +6,13 @@ mod served;
 
 use esker::types::info::{ContainerRef, OpenMode, Part};
 use esker::types::ops::{
-    Change, Commit, CommitId, Cond, Preparation, Source, Update, Value, Write, WriteOp,
+    Change, Commit, CommitId, Cond, Preparation, Sink, Source, Update, Value, Write, WriteOp,
 };
-use esker::types::{Epoch, Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Uuid};
-use esker::{Access, Container, Kv, Native, Wait, names};
-use esker_backend::{NewContainer, Placement, Pool, Reply};
+use esker::types::{
+    ArrayAttributes, Epoch, Error, ErrorKind, Extent, ObjectClass, ObjectId, ObjectType, Uuid,
+};
+use esker::{Access, Array, Container, Kv, Native, Wait, names};
+use esker_backend::{NewContainer, OpenContainer, Placement, Pool, Reply};
 use esker_conformance::between::{Interceptor, PoolBetween};
 use esker_conformance::{Outcome, model, place, run_all, suite};
 use esker_nodes::{Map, Node, ShardedPool, Timeouts};
@@ -445,6 +447,49 @@ fn operations_wait_for_a_restarting_node() {
     );
     drop((kvs, container, pool));
     engine.stop();
+}
+
+/// An array of bytes in chunks of this size, all on one target.
+fn array(container: &Container, chunk_size: u64) -> Array {
+    let oid = container.new_oid(ObjectType::ArrayByte).class(ObjectClass::S1).generate(chunk_size);
+    let attributes = ArrayAttributes { cell_size: 1, chunk_size };
+    container.open_array_with_attributes(oid.expect("an id"), attributes).expect("an array")
+}
+
+/// An engine accepts 65,536 writes or akeys in one request.
+#[test]
+fn an_array_may_have_more_chunks_on_a_node_than_a_request() {
+    const CHUNKS: usize = (1 << 16) + 1;
+    let folder = Folder::new();
+    let map = served::map(&folder.0, &[&RUNTIME]);
+    let (_pool, container) = open_new(&map, NO_TIMEOUTS);
+    let array = array(&container, 1);
+    let data: Vec<u8> = (0..CHUNKS).map(|at| (at % 251) as u8).collect();
+    let range = [Extent::new(0, CHUNKS as u64)];
+    array.write(&range, Source::One(&data), Access::Latest).wait().expect("a write");
+    let mut found = vec![0; CHUNKS];
+    array.read(&range, Sink::One(&mut found), Access::Latest).wait().expect("a read");
+    assert!(found == data);
+    array.punch(&[Extent::new(1, 1 << 40)], Access::Latest).wait().expect("a punch");
+    assert_eq!(array.size(Access::Latest).wait().expect("a size"), 1);
+}
+
+/// One reply has at most 256 MiB of data.
+#[test]
+fn a_read_of_one_chunk_may_be_longer_than_a_reply() {
+    const LEN: usize = (256 << 20) + 1;
+    let folder = Folder::new();
+    let map = served::map(&folder.0, &[&RUNTIME]);
+    let (_pool, container) = open_new(&map, NO_TIMEOUTS);
+    let array = array(&container, 1 << 30);
+    for at in [0, LEN as u64 - 1] {
+        let cell = [Extent::new(at, 1)];
+        array.write(&cell, Source::One(b"x"), Access::Latest).wait().expect("a write");
+    }
+    let (range, mut found) = ([Extent::new(0, LEN as u64)], vec![1; LEN]);
+    array.read(&range, Sink::One(&mut found), Access::Latest).wait().expect("a read");
+    assert!(found[0] == b'x' && found[LEN - 1] == b'x');
+    assert!(found[1..LEN - 1].iter().all(|byte| *byte == 0));
 }
 
 /// The client sends no request that would make it connect again.

@@ -46,9 +46,17 @@ impl Chunk {
     }
 }
 
-/// Groups consecutive pieces that are in the same chunk.
-pub(super) fn chunks(pieces: &[Piece]) -> impl Iterator<Item = &[Piece]> {
-    pieces.chunk_by(|a, b| a.dkey == b.dkey)
+/// Groups consecutive pieces that are in the same chunk, as long as they have at most `cells_max` cells together.
+pub(super) fn chunks(pieces: &[Piece], cells_max: u64) -> impl Iterator<Item = &[Piece]> {
+    let mut cells = 0_u64;
+    pieces.chunk_by(move |a, b| {
+        cells = cells.saturating_add(a.extent.count);
+        let fits = a.dkey == b.dkey && cells.saturating_add(b.extent.count) <= cells_max;
+        if !fits {
+            cells = 0;
+        }
+        fits
+    })
 }
 
 impl Layout {
@@ -66,21 +74,24 @@ impl Layout {
         (dkey - 1).saturating_mul(self.0.chunk_size).saturating_add(record)
     }
 
-    /// The piece for `ranges` if they are a single range inside one chunk, which is the common case; `None` otherwise.
-    pub(super) fn only_piece(self, ranges: &[Extent]) -> Option<Piece> {
+    /// The piece for `ranges` if they are a single range inside one chunk, which is the common case; `None` otherwise,
+    /// and if the range has more than `cells_max` cells.
+    pub(super) fn only_piece(self, ranges: &[Extent], cells_max: u64) -> Option<Piece> {
         let [range] = ranges else { return None };
         let (dkey, record) = self.locate(range.start);
-        let fits = range.count > 0 && record.checked_add(range.count)? <= self.0.chunk_size;
+        let fits = (1..=cells_max).contains(&range.count)
+            && record.checked_add(range.count)? <= self.0.chunk_size;
         fits.then_some(Piece { dkey, extent: Extent::new(record, range.count), offset: 0 })
     }
 
-    /// Splits ranges of cells into pieces, each within one chunk, in the order of the caller's buffers.
-    pub(super) fn pieces(self, ranges: &[Extent]) -> Result<Vec<Piece>> {
+    /// Splits ranges of cells into pieces, each within one chunk and of at most `cells_max` cells, in the order of the
+    /// caller's buffers.
+    pub(super) fn pieces(self, ranges: &[Extent], cells_max: u64) -> Result<Vec<Piece>> {
         let mut pieces = Vec::with_capacity(ranges.len());
         let mut offset = 0;
         for range in ranges {
             range.check()?;
-            offset = self.split(*range, offset, &mut pieces);
+            offset = self.split(*range, cells_max, offset, &mut pieces);
         }
         Ok(pieces)
     }
@@ -110,13 +121,13 @@ impl Layout {
         }));
     }
 
-    /// Splits `range` at chunk boundaries. `offset` is its start in the buffers of the operation, in cells; returns the
-    /// offset after it.
-    fn split(self, range: Extent, mut offset: u64, pieces: &mut Vec<Piece>) -> u64 {
+    /// Splits `range` at chunk boundaries, and into pieces of at most `cells_max` cells. `offset` is its start in the
+    /// buffers of the operation, in cells; returns the offset after it.
+    fn split(self, range: Extent, cells_max: u64, mut offset: u64, pieces: &mut Vec<Piece>) -> u64 {
         let mut at = range.start;
         while at < range.end() {
             let (dkey, record) = self.locate(at);
-            let count = (self.0.chunk_size - record).min(range.end() - at);
+            let count = (self.0.chunk_size - record).min(range.end() - at).min(cells_max);
             pieces.push(Piece { dkey, extent: Extent::new(record, count), offset });
             at += count;
             offset += count;
@@ -223,20 +234,31 @@ mod tests {
 
     #[test]
     fn ranges_are_split_at_chunk_boundaries() {
-        let pieces = LAYOUT.pieces(&[Extent::new(8, 14), Extent::new(3, 0), Extent::new(22, 1)]);
+        let pieces =
+            LAYOUT.pieces(&[Extent::new(8, 14), Extent::new(3, 0), Extent::new(22, 1)], 10);
         let of = |dkey, start, count, offset| {
             let extent = Extent::new(start, count);
             Piece { dkey, extent, offset }
         };
         let expected = [of(1, 8, 2, 0), of(2, 0, 10, 2), of(3, 0, 2, 12), of(3, 2, 1, 14)];
         assert_eq!(pieces.unwrap(), expected);
-        assert_eq!(chunks(&expected).count(), 3);
+        assert_eq!(chunks(&expected, 10).count(), 3);
+    }
+
+    #[test]
+    fn requests_to_one_chunk_have_a_limited_size() {
+        let ranges = [Extent::new(0, 7), Extent::new(7, 1), Extent::new(8, 1), Extent::new(9, 2)];
+        let pieces = LAYOUT.pieces(&ranges, 3).unwrap();
+        let grouped: Vec<_> = chunks(&pieces, 3).map(Chunk::new).collect();
+        let shown = |chunk: &Chunk| (u64::from_ne_bytes(chunk.dkey), chunk.offset, chunk.cells);
+        let shown: Vec<_> = grouped.iter().map(shown).collect();
+        assert_eq!(shown, [(1, 0, 3), (1, 3, 3), (1, 6, 3), (1, 9, 1), (2, 10, 1)]);
     }
 
     #[test]
     fn pieces_of_a_chunk_are_those_of_all_chunks_under_its_dkey() {
         let ranges = [Extent::new(8, 14), Extent::new(25, 2), Extent::new(28, 1)];
-        let all = LAYOUT.pieces(&ranges).unwrap();
+        let all = LAYOUT.pieces(&ranges, 10).unwrap();
         assert_eq!(LAYOUT.count_chunks(&ranges), 3 + 2);
         for dkey in 0..6 {
             let mut pieces = Vec::new();
@@ -263,11 +285,12 @@ mod tests {
 
     #[test]
     fn one_range_in_one_chunk_is_one_piece() {
-        assert_eq!(LAYOUT.only_piece(&[Extent::new(8, 3)]), None);
-        assert_eq!(LAYOUT.only_piece(&[Extent::new(8, 0)]), None);
-        let piece = LAYOUT.only_piece(&[Extent::new(18, 2)]).unwrap();
+        assert_eq!(LAYOUT.only_piece(&[Extent::new(8, 3)], 10), None);
+        assert_eq!(LAYOUT.only_piece(&[Extent::new(8, 0)], 10), None);
+        let piece = LAYOUT.only_piece(&[Extent::new(18, 2)], 2).unwrap();
         assert_eq!((piece.dkey, piece.extent), (2, Extent::new(8, 2)));
-        assert!(LAYOUT.pieces(&[Extent::new(u64::MAX, 2)]).is_err());
+        assert_eq!(LAYOUT.only_piece(&[Extent::new(18, 2)], 1), None);
+        assert!(LAYOUT.pieces(&[Extent::new(u64::MAX, 2)], 10).is_err());
     }
 
     #[test]

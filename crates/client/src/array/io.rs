@@ -2,6 +2,7 @@
 use super::Array;
 use super::cells::{Chunk, Part, Piece, chunks, holes};
 use crate::access::Access;
+use crate::limits::ARRAY_REQUEST_BYTES_MAX;
 use crate::view::View;
 use esker_os::{HUGE_PAGE, lacks_huge_pages, want_huge_pages};
 use esker_types::ops::{
@@ -68,7 +69,7 @@ impl Array {
         self.layout.check(ranges, source.len())?;
         let end = ranges.iter().map(|range| range.start.saturating_add(range.count)).max();
         self.prepare_write(end.unwrap_or(0), access).await?;
-        match self.layout.only_piece(ranges) {
+        match self.layout.only_piece(ranges, self.request_cells()) {
             Some(piece) => self.write_piece(piece, source, access).await,
             None => self.write_pieces(ranges, source, access).await,
         }
@@ -94,13 +95,14 @@ impl Array {
         source: Source<'_>,
         access: Access<'_>,
     ) -> Result<()> {
-        let pieces = self.layout.pieces(ranges)?;
+        let cells_max = self.request_cells();
+        let pieces = self.layout.pieces(ranges, cells_max)?;
         let cell = self.layout.cell_size();
         let part = |chunk: Chunk| {
             let part = Part::from_source(source, chunk.offset * cell, chunk.cells * cell);
             (chunk, part)
         };
-        let parts: Vec<_> = chunks(&pieces).map(Chunk::new).map(part).collect();
+        let parts: Vec<_> = chunks(&pieces, cells_max).map(Chunk::new).map(part).collect();
         let updates: Vec<_> = parts
             .iter()
             .map(|(chunk, part)| [self.update(&chunk.extents, part.source())])
@@ -110,6 +112,14 @@ impl Array {
         match writes.is_empty() {
             true => Ok(()),
             false => self.object.container().write_by_node(&writes, access).await,
+        }
+    }
+
+    /// Most cells of one chunk in one request. A local pool makes no requests: it reads and writes each chunk at once.
+    fn request_cells(&self) -> u64 {
+        match self.object.container().capabilities().asynchronous {
+            true => (ARRAY_REQUEST_BYTES_MAX / self.layout.cell_size()).max(1),
+            false => u64::MAX,
         }
     }
 
@@ -128,7 +138,7 @@ impl Array {
     /// [`esker_types::limits::VIEWS_MAX`] views; as [`Array::read`].
     pub async fn view(&self, range: Extent, may_copy: bool, access: Access<'_>) -> Result<View> {
         let bytes = self.bytes_of(range.count)?;
-        if let Some(piece) = self.layout.only_piece(&[range]) {
+        if let Some(piece) = self.layout.only_piece(&[range], u64::MAX) {
             let (dkey, extents) = (piece.dkey.to_ne_bytes(), [piece.extent]);
             let akey = AkeyRef { dkey: &dkey, akey: FLAT_AKEY };
             let view = self.object.view(akey, Wanted::Array(&extents), access).await?;
@@ -216,9 +226,13 @@ impl Read<'_> {
         let layout = self.array.layout;
         layout.check(ranges, sink.len())?;
         self.want_pages(ranges, &mut sink).await;
-        match layout.only_piece(ranges) {
+        let cells_max = self.array.request_cells();
+        match layout.only_piece(ranges, cells_max) {
             Some(piece) => self.read_chunk(&piece.dkey.to_ne_bytes(), &[piece.extent], sink).await,
-            None => self.read_pieces(&layout.pieces(ranges)?, sink).await,
+            None => {
+                let pieces = layout.pieces(ranges, cells_max)?;
+                self.read_chunks(chunks(&pieces, cells_max).map(Chunk::new).collect(), sink).await
+            }
         }
     }
 
@@ -241,10 +255,9 @@ impl Read<'_> {
     }
 
     /// Reads several chunks by one fetch, so that the backend can read them in parallel.
-    async fn read_pieces(&mut self, pieces: &[Piece], sink: Sink<'_>) -> Result<()> {
+    async fn read_chunks(&mut self, chunks: Vec<Chunk>, sink: Sink<'_>) -> Result<()> {
         let mut rest = Rest::new(sink);
         let cell = self.array.layout.cell_size();
-        let chunks: Vec<_> = chunks(pieces).map(Chunk::new).collect();
         let mut fetches: Vec<_> = chunks
             .iter()
             .map(|chunk| self.fetch_of(&chunk.extents, rest.take(chunk.cells * cell)))

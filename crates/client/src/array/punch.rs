@@ -2,7 +2,7 @@
 use super::Array;
 use super::cells::{Chunk, Piece, chunks};
 use crate::access::Access;
-use crate::limits::PUNCH_TRIES_MAX;
+use crate::limits::{PUNCH_TRIES_MAX, PUNCHED_CHUNKS_MAX};
 use crate::proof::Proof;
 use esker_types::ops::{Anchor, Cond, ListLimit, Update, Value};
 use esker_types::{Error, ErrorKind, Extent, FLAT_AKEY, Result, key_to_u64};
@@ -25,7 +25,7 @@ impl Array {
         self.object.check_writable()?;
         ranges.iter().try_for_each(|range| range.check())?;
         if self.layout.count_chunks(ranges) <= PUNCH_CHUNKS_MAX {
-            return self.punch_pieces(&self.layout.pieces(ranges)?, None, access).await;
+            return self.punch_pieces(&self.layout.pieces(ranges, u64::MAX)?, None, access).await;
         }
         let ranges = merge(ranges);
         match access {
@@ -36,15 +36,34 @@ impl Array {
         }
     }
 
-    /// Punches the chunks that exist, on condition that no other process has added one in the meantime.
+    /// Punches the chunks that exist: at once, or over other machines in steps of `PUNCHED_CHUNKS_MAX`.
     async fn punch_stored(&self, ranges: &[Extent]) -> Result<()> {
+        let mut done = Some(0);
+        while let Some(last) = done {
+            done = self.punch_stored_after(last, ranges).await?;
+        }
+        Ok(())
+    }
+
+    /// Punches the chunks that exist with a dkey greater than `last`, on condition that no other process has added one
+    /// in the meantime. Returns the dkey of the last one that it has punched, unless it has punched all.
+    async fn punch_stored_after(&self, last: u64, ranges: &[Extent]) -> Result<Option<u64>> {
+        let chunks_max = match self.object.container().capabilities().asynchronous {
+            true => PUNCHED_CHUNKS_MAX,
+            false => usize::MAX,
+        };
         for _ in 0..PUNCH_TRIES_MAX {
             let transaction = self.object.container().transaction()?;
-            let pieces = self.stored_pieces(ranges, Access::Tx(&transaction)).await?;
+            let mut pieces = self.stored_pieces(ranges, Access::Tx(&transaction)).await?;
+            pieces.retain(|piece| piece.dkey > last);
+            let step = chunks(&pieces, u64::MAX).take(chunks_max).map(<[Piece]>::len).sum();
+            let (step, rest) = pieces.split_at(step);
             let proof = transaction.proof()?;
-            match self.punch_pieces(&pieces, Some(&proof), Access::Latest).await {
+            match self.punch_pieces(step, Some(&proof), Access::Latest).await {
                 Err(error) if error.kind() == ErrorKind::TxRestart => {}
-                result => return result,
+                Err(error) => return Err(error),
+                Ok(()) if rest.is_empty() => return Ok(None),
+                Ok(()) => return Ok(step.last().map(|piece| piece.dkey)),
             }
         }
         Err(Error::new(
@@ -64,7 +83,7 @@ impl Array {
         proof: Option<&Proof>,
         access: Access<'_>,
     ) -> Result<()> {
-        let chunks: Vec<_> = chunks(pieces).map(Chunk::new).collect();
+        let chunks: Vec<_> = chunks(pieces, u64::MAX).map(Chunk::new).collect();
         let updates: Vec<_> = chunks.iter().map(|chunk| [punch_update(&chunk.extents)]).collect();
         let writes = chunks.iter().zip(&updates);
         let writes: Vec<_> = writes.map(|(chunk, u)| self.write_op(&chunk.dkey, u)).collect();

@@ -2,7 +2,7 @@
 use crate::reconnecting::container::ReconnectingContainer;
 use crate::sharded::commit::{Doubt, STARTS_MAX, Share, Work, commit};
 use crate::sharded::pool::{MemberAccess, SIDE_BY_SIDE, Shared, resolved};
-use crate::sharded::spread::{Listing, batches, batches_mut};
+use crate::sharded::spread::{Listing, batches_mut, batches_of_writes, size_of_fetch};
 use crate::sharded::tagged::{Tagged, add_tagged, by_node};
 use esker_backend::block::{BLOCK, Block};
 use esker_backend::{
@@ -13,8 +13,8 @@ use esker_os::executor::{side_by_side, task};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Cond, DkeyFetch, FIRST_CHUNK, KeyFound, KeyQuery, KeyScope, ListLimit,
-    ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken, TakenWithArray, Update,
-    Value, Wanted, Write, WriteOp,
+    ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken, TakenWithArray, Wanted,
+    Write, WriteOp,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, ObjectType, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -305,20 +305,28 @@ impl ShardedContainer {
 
     /// Applies writes that may take effect one by one: many requests of a moderate size run concurrently.
     async fn write_one_by_one(&self, writes: &[Write<'_>]) -> Result<Epoch> {
-        let shares = self.shares(writes, BTreeMap::new()).await?;
+        let mut shares = self.shares(writes, BTreeMap::new()).await?;
         let mut tasks = Vec::new();
-        for Share { node, work } in &shares {
+        for Share { node, work } in &mut shares {
             let Work::Change { writes, .. } = work else { continue };
-            for batch in batches(writes, |write| bytes_of(&write.op)) {
-                tasks.push(task(async move {
-                    let part = &self.parts[*node];
-                    resolved!(&self.shared, *node, part.write(Change::from_writes(batch)).await)
-                }));
+            for batch in batches_of_writes(writes) {
+                tasks.push(task(self.write_in_turn(*node, batch)));
             }
         }
         let epochs = side_by_side(tasks, SIDE_BY_SIDE).await;
         let epochs = epochs.into_iter().collect::<Result<Vec<Epoch>>>()?;
         Ok(epochs.into_iter().max().unwrap_or_else(Epoch::now))
+    }
+
+    /// Sends requests of writes to a node one after the other. Returns the epoch of the last.
+    async fn write_in_turn(&self, node: usize, requests: Vec<&[Write<'_>]>) -> Result<Epoch> {
+        let part = &self.parts[node];
+        let mut epoch = Epoch(0);
+        for writes in requests {
+            let change = Change::from_writes(writes);
+            epoch = resolved!(&self.shared, node, part.write(change).await)?;
+        }
+        Ok(epoch)
     }
 
     /// Fetches dkeys of several nodes, from all nodes at the same time.
@@ -336,7 +344,7 @@ impl ShardedContainer {
         let mut tasks = Vec::new();
         for (node, dkeys) in &mut by_node {
             let (node, part) = (*node, &self.parts[*node]);
-            for batch in batches_mut(dkeys, |dkey| room_of(dkey)) {
+            for batch in batches_mut(dkeys, |dkey| size_of_fetch(dkey)) {
                 tasks.push(task(async move {
                     resolved!(&self.shared, node, {
                         let tagged = Tagged::new(node, at);
@@ -650,21 +658,6 @@ fn elsewhere_error() -> Error {
     let message =
         "a removal depends on data of several nodes: read it, and remove without a condition";
     Error::new(ErrorKind::TxRestart, message)
-}
-
-/// Bytes of the values of a write.
-fn bytes_of(op: &WriteOp<'_>) -> u64 {
-    let WriteOp::Update { updates, .. } = op else { return 0 };
-    let bytes = |update: &Update<'_>| match &update.value {
-        Value::Single(data) | Value::Array { data, .. } => data.len(),
-        Value::PunchExtents(_) => 0,
-    };
-    updates.iter().map(bytes).sum()
-}
-
-/// Returns the size in bytes of all buffers of a fetch: the most that it can return.
-fn room_of(dkey: &DkeyFetch<'_, '_>) -> u64 {
-    dkey.akeys.iter().map(|akey| akey.reply.sink.len()).sum()
 }
 
 /// Closes all parts; returns the first error.

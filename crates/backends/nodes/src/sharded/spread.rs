@@ -1,6 +1,10 @@
 //! Listings that go from node to node, and the batching of requests.
-use esker_types::Result;
-use esker_types::ops::Anchor;
+use esker_types::limits::TX_OPS_MAX;
+use esker_types::ops::{Anchor, DkeyFetch, Update, Value, Write, WriteOp};
+use esker_types::{ObjectId, Result};
+use esker_wire::frame::BULK_MAX;
+use std::collections::HashMap;
+use std::ops::Add;
 
 /// Bits of an anchor's shard for the number of the target on its node. DAOS's anchors have 16 bits for a shard.
 const TARGET_BITS: u32 = 6;
@@ -74,56 +78,201 @@ impl Listing {
     }
 }
 
-/// Bytes of data per request, unless a single value is longer. Several requests are in progress at a time.
-const BATCH_BYTES: u64 = 4 << 20;
+/// Most data and items of one request.
+#[derive(Clone, Copy)]
+struct Limits {
+    bytes: u64,
+    items: usize,
+}
 
-/// The number of items, of these sizes in bytes, that fit one request: at least one.
-fn batch_len(mut sizes: impl Iterator<Item = u64>) -> usize {
-    let mut bytes = sizes.next().unwrap_or(0);
-    let fits = |size: &u64| {
-        bytes = bytes.saturating_add(*size);
-        bytes <= BATCH_BYTES
+/// Size of a request, unless a single item is larger. Several requests are in progress at a time.
+const MODERATE: Limits = Limits { bytes: 4 << 20, items: 4096 };
+
+/// Most that an engine accepts in one request. Writes to one dkey are in one request up to this size.
+const MOST: Limits = Limits { bytes: BULK_MAX as u64, items: TX_OPS_MAX };
+
+/// Data and number of the items that are sent together.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Size {
+    pub(crate) bytes: u64,
+    pub(crate) items: usize,
+}
+
+impl Add for Size {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        let bytes = self.bytes.saturating_add(other.bytes);
+        Self { bytes, items: self.items.saturating_add(other.items) }
+    }
+}
+
+/// The number of entries, of these sizes, that fit one request: at least one.
+fn batch_len(mut sizes: impl Iterator<Item = Size>, limits: Limits) -> usize {
+    let mut total = sizes.next().unwrap_or_default();
+    let fits = |size: &Size| {
+        total = total + *size;
+        total.bytes <= limits.bytes && total.items <= limits.items
     };
     1 + sizes.take_while(fits).count()
 }
 
-/// Splits a list of items into batches that each fit into a request. `size` returns the bytes of an item.
-pub(crate) fn batches<T>(mut items: &[T], size: impl Fn(&T) -> u64) -> Vec<&[T]> {
+/// Splits a list into batches within the limits, unless a single entry is larger.
+fn batches<T>(mut list: &[T], size: impl Fn(&T) -> Size, limits: Limits) -> Vec<&[T]> {
     let mut batches = Vec::new();
-    while !items.is_empty() {
-        let (batch, rest) = items.split_at(batch_len(items.iter().map(&size)));
+    while !list.is_empty() {
+        let (batch, rest) = list.split_at(batch_len(list.iter().map(&size), limits));
         batches.push(batch);
-        items = rest;
+        list = rest;
     }
     batches
 }
 
-/// Splits a list of items into batches that each fit into a request. `size` returns the bytes of an item.
-pub(crate) fn batches_mut<T>(mut items: &mut [T], size: impl Fn(&T) -> u64) -> Vec<&mut [T]> {
+/// Splits a list into batches that each fit into a request. `size` returns the size of an entry.
+pub(crate) fn batches_mut<T>(mut list: &mut [T], size: impl Fn(&T) -> Size) -> Vec<&mut [T]> {
     let mut batches = Vec::new();
-    while !items.is_empty() {
-        let len = batch_len(items.iter().map(&size));
-        let (batch, rest) = items.split_at_mut(len);
+    while !list.is_empty() {
+        let len = batch_len(list.iter().map(&size), MODERATE);
+        let (batch, rest) = list.split_at_mut(len);
         batches.push(batch);
-        items = rest;
+        list = rest;
     }
     batches
+}
+
+/// Splits writes into batches, which may be sent concurrently. All writes to a dkey are in one batch, in their order.
+/// `writes` is sorted for that. A batch is a list of requests to send one after the other: only writes to a dkey that
+/// are more than an engine accepts at once take several.
+pub(crate) fn batches_of_writes<'s, 'w>(writes: &'s mut [Write<'w>]) -> Vec<Vec<&'s [Write<'w>]>> {
+    if writes.iter().any(|write| matches!(write.op, WriteOp::PunchObject { .. })) {
+        // It concerns every dkey of the object.
+        return vec![batches(writes, size_of_write, MOST)];
+    }
+    group_by_dkey(writes);
+    let mut rest: &[Write<'_>] = writes;
+    let groups: Vec<_> = rest.chunk_by(|a, b| key_of(a) == key_of(b)).collect();
+    let size =
+        |group: &&[Write<'_>]| group.iter().map(size_of_write).fold(Size::default(), Add::add);
+    let mut all = Vec::new();
+    for groups in batches(&groups, size, MODERATE) {
+        let (batch, others) = rest.split_at(groups.iter().map(|group| group.len()).sum());
+        all.push(batches(batch, size_of_write, MOST));
+        rest = others;
+    }
+    all
+}
+
+/// Sorts writes so that those to a dkey follow each other, in their order. Dkeys are in the order of their first writes.
+fn group_by_dkey(writes: &mut [Write<'_>]) {
+    let mut first = HashMap::with_capacity(writes.len());
+    for (at, write) in writes.iter().enumerate() {
+        first.entry(key_of(write)).or_insert(at);
+    }
+    if first.len() < writes.len() {
+        writes.sort_by_cached_key(|write| first.get(&key_of(write)).copied());
+    }
+}
+
+/// Object and dkey of a write. The dkey is empty for a punch of the object.
+fn key_of<'a>(write: &Write<'a>) -> (ObjectId, &'a [u8]) {
+    let dkey = match write.op {
+        WriteOp::Update { dkey, .. }
+        | WriteOp::PunchDkey { dkey, .. }
+        | WriteOp::PunchAkeys { dkey, .. } => dkey,
+        WriteOp::PunchObject { .. } => &[],
+    };
+    (write.oid, dkey)
+}
+
+/// Size of a write in a request: the bytes of its values.
+fn size_of_write(write: &Write<'_>) -> Size {
+    let bytes = |update: &Update<'_>| match &update.value {
+        Value::Single(data) | Value::Array { data, .. } => data.len(),
+        Value::PunchExtents(_) => 0,
+    };
+    let bytes = match write.op {
+        WriteOp::Update { updates, .. } => updates.iter().map(bytes).sum(),
+        _ => 0,
+    };
+    Size { bytes, items: 1 }
+}
+
+/// Size of a fetch in a request: all its buffers, which are the most that it can return, and its akeys.
+pub(crate) fn size_of_fetch(dkey: &DkeyFetch<'_, '_>) -> Size {
+    let bytes = dkey.akeys.iter().map(|akey| akey.reply.sink.len()).sum();
+    Size { bytes, items: dkey.akeys.len().max(1) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_types::ops::{Cond, Source};
 
-    /// A batch has at most four mebibytes, or one item that is longer.
+    /// A batch has at most four mebibytes and 4096 items, or one entry that is larger.
     #[test]
     fn requests_have_a_moderate_size() {
-        let lens = |sizes: &[u64]| {
-            batches(sizes, |size| *size).iter().map(|batch| batch.len()).collect::<Vec<_>>()
+        let lens = |sizes: &[(u64, usize)]| {
+            let size = |&(bytes, items): &(u64, usize)| Size { bytes, items };
+            batches(sizes, size, MODERATE).iter().map(|batch| batch.len()).collect::<Vec<_>>()
         };
         let mib = 1 << 20;
-        assert_eq!(lens(&[mib; 9]), [4, 4, 1]);
-        assert_eq!(lens(&[9 * mib, 9 * mib, 0, 0]), [1, 1, 2]);
+        assert_eq!(lens(&[(mib, 1); 9]), [4, 4, 1]);
+        assert_eq!(lens(&[(9 * mib, 1), (9 * mib, 1), (0, 1), (0, 1)]), [1, 1, 2]);
+        assert_eq!(lens(&[(63, 1); 10_000]), [4096, 4096, 1808]);
+        assert_eq!(lens(&[(1, 4096), (1, 5000), (1, 1)]), [1, 1, 1]);
         assert!(lens(&[]).is_empty());
+    }
+
+    const OID: ObjectId = ObjectId { hi: 1, lo: 1 };
+
+    /// Batches of writes of this length to the dkeys `1` and so on. Returns the dkeys and the first bytes of the data in
+    /// each request.
+    fn requests(dkeys: &[u8], len: usize) -> Vec<Vec<Vec<(u8, u8)>>> {
+        let data: Vec<_> = (0..dkeys.len()).map(|at| vec![at as u8; len]).collect();
+        let update = |data| [Update { akey: b"a", value: Value::Single(data), cond: Cond::NONE }];
+        let updates: Vec<_> = data.iter().map(|data| update(Source::One(data))).collect();
+        let write = |(dkey, updates)| {
+            let op =
+                WriteOp::Update { dkey: std::slice::from_ref(dkey), cond: Cond::NONE, updates };
+            Write { oid: OID, op }
+        };
+        let updates = updates.iter().map(|updates| &updates[..]);
+        let mut writes: Vec<_> = dkeys.iter().zip(updates).map(write).collect();
+        let shown = |write: &Write<'_>| match write.op {
+            WriteOp::Update { dkey, updates: [update], .. } => match update.value {
+                Value::Single(Source::One(data)) => (dkey[0], data[0]),
+                _ => (0, 0),
+            },
+            _ => (0, 0),
+        };
+        let shown = |request: &&[Write<'_>]| request.iter().map(shown).collect();
+        batches_of_writes(&mut writes)
+            .iter()
+            .map(|batch| batch.iter().map(shown).collect())
+            .collect()
+    }
+
+    /// The second write to dkey 1 is not sent beside the first one.
+    #[test]
+    fn writes_to_a_dkey_are_one_request_in_their_order() {
+        let mib = 1 << 20;
+        assert_eq!(
+            requests(&[1, 2, 1, 3], 3 * mib),
+            [vec![vec![(1, 0), (1, 2)]], vec![vec![(2, 1)]], vec![vec![(3, 3)]]]
+        );
+        assert_eq!(requests(&[1, 2, 1, 3], 1), [vec![vec![(1, 0), (1, 2), (2, 1), (3, 3)]]]);
+        assert_eq!(requests(&[3, 2, 1], 1), [vec![vec![(3, 0), (2, 1), (1, 2)]]]);
+    }
+
+    /// They are sent one after the other, not concurrently.
+    #[test]
+    fn writes_to_a_dkey_beyond_the_limit_of_a_request_are_sent_in_turn() {
+        let punch = Write { oid: OID, op: WriteOp::PunchDkey { dkey: b"1", cond: Cond::NONE } };
+        let mut writes = vec![punch; TX_OPS_MAX + 1];
+        let batches = batches_of_writes(&mut writes);
+        let lens: Vec<_> = batches.iter().map(|batch| batch.iter().map(|of| of.len())).collect();
+        let lens: Vec<Vec<_>> = lens.into_iter().map(Iterator::collect).collect();
+        assert_eq!(lens, [[TX_OPS_MAX, 1]]);
     }
 
     /// A listing goes from node 1 to node 4. Its anchor leads to the node and the place there, and is refused once the
