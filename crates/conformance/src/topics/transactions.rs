@@ -27,6 +27,7 @@ pub fn transactions(make: Make<'_>) -> Outcome {
             a_failed_condition_undoes_all_writes,
             conditions_see_earlier_writes,
             conditions_on_other_dkeys_are_checked,
+            conditional_punch_of_an_object_sees_earlier_writes,
             many_objects_change_together,
             a_changed_value_is_a_conflict,
             a_new_value_is_a_conflict,
@@ -192,6 +193,44 @@ fn conditions_on_other_dkeys_are_checked(store: &Store) -> Result<()> {
         commit(b"there", true, false)?;
         write(b"there")?;
         commit(b"there", true, true)?;
+    }
+    Ok(())
+}
+
+/// The object spans all nodes, so none of them knows alone whether the punch removes anything.
+fn conditional_punch_of_an_object_sees_earlier_writes(store: &Store) -> Result<()> {
+    type Step<'a> = &'a dyn Fn(Access<'_>) -> Result<()>;
+    let object = store.object()?;
+    let put: Step<'_> = &|access| put_with(&object, b"d", b"a", b"v", access);
+    let add: Step<'_> = &|access| put_with(&object, b"d", b"b", b"v", access);
+    let put_other: Step<'_> = &|access| put_with(&object, b"e", b"a", b"v", access);
+    let remove: Step<'_> = &|access| object.punch_dkey(b"d", Cond::NONE, access).wait();
+    let remove_akey: Step<'_> =
+        &|access| object.punch_akeys(b"d", &[b"a"], Cond::NONE, access).wait();
+    let clear: Step<'_> = &|access| object.punch(Cond::NONE, access).wait();
+    let (removed, missing) = (None, Some(ErrorKind::NotFound));
+    let cases: [(&[Step<'_>], &[Step<'_>], Option<ErrorKind>); 12] = [
+        (&[], &[], missing),
+        (&[put], &[], removed),
+        (&[], &[put_other, remove], removed),
+        (&[], &[put, remove], missing),
+        (&[put], &[remove], missing),
+        (&[put, put_other], &[remove], removed),
+        (&[put], &[clear, remove], missing),
+        (&[put], &[clear, put_other, remove], removed),
+        (&[put], &[remove_akey], missing),
+        (&[put, add], &[remove_akey], removed),
+        (&[put], &[add, remove_akey], removed),
+        (&[put], &[remove, put, remove_akey], missing),
+    ];
+    for (index, (before, steps, expected)) in cases.into_iter().enumerate() {
+        before.iter().try_for_each(|step| step(Access::Latest))?;
+        let transaction = open(store)?;
+        steps.iter().try_for_each(|step| step(Access::Tx(&transaction)))?;
+        object.punch(Cond::PUNCH, Access::Tx(&transaction)).wait()?;
+        let outcome = transaction.commit().wait().err().map(|error| error.kind());
+        assert_eq!(outcome, expected, "case {index}");
+        clear(Access::Latest)?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 use crate::reconnecting::container::ReconnectingContainer;
 use crate::sharded::commit::{Doubt, STARTS_MAX, Share, Work, commit};
 use crate::sharded::pool::{MemberAccess, SIDE_BY_SIDE, Shared, resolved};
+use crate::sharded::replay::Replay;
 use crate::sharded::spread::{Listing, batches_mut, batches_of_writes, size_of_fetch};
 use crate::sharded::tagged::{Tagged, add_tagged, by_node};
 use esker_backend::block::{BLOCK, Block};
@@ -217,12 +218,13 @@ impl ShardedContainer {
     ) -> Result<Write<'a>> {
         let punch = Write { oid: write.oid, op: WriteOp::PunchObject { cond: Cond::NONE } };
         let WriteOp::PunchObject { cond } = write.op else { return Ok(punch) };
-        let own = before.iter().rfind(|earlier| earlier.oid == write.oid).map(|own| own.op);
-        let exists = match own {
-            _ if cond == Cond::NONE => true,
-            Some(WriteOp::Update { .. }) => true,
-            Some(WriteOp::PunchObject { .. }) => false,
-            _ => self.exists(write.oid, tokens).await?,
+        if cond == Cond::NONE {
+            return Ok(punch);
+        }
+        let replay = Replay::from_writes(write.oid, before);
+        let exists = match replay.exists() {
+            Some(exists) => exists,
+            None => self.exists(write.oid, &replay, tokens).await?,
         };
         if exists {
             return Ok(punch);
@@ -230,28 +232,82 @@ impl ShardedContainer {
         Err(Error::new(ErrorKind::NotFound, "the object to be punched does not exist"))
     }
 
-    /// True if any node has a dkey of the object.
+    /// True if any node has a dkey of the object that the writes in `replay` keep.
     ///
     /// All nodes are read, even after a hit: `tokens` gets the read versions of each. The commit is refused if they
     /// have changed by then.
     async fn exists(
         &self,
         oid: ObjectId,
+        replay: &Replay<'_>,
         tokens: &mut BTreeMap<usize, ReadTokens>,
     ) -> Result<bool> {
         let mut exists = false;
         for node in self.nodes_of(oid) {
-            let (limit, scope) = (ListLimit::entries(1), KeyScope::Dkeys);
             let read = tokens.entry(node).or_default();
-            let at = ReadAt { tokens: Some(read), ..ReadAt::LATEST };
-            let part = &self.parts[node];
-            // A commit in doubt on the node is resolved first.
-            let keys = resolved!(&self.shared, node, {
-                part.list_keys(oid, scope, &mut Anchor::Start, limit, at).await
-            })?;
-            exists |= !keys.is_empty();
+            exists |= self.exists_on(node, oid, replay, read).await?;
         }
         Ok(exists)
+    }
+
+    /// True if one node has a dkey that the writes in `replay` keep.
+    async fn exists_on(
+        &self,
+        node: usize,
+        oid: ObjectId,
+        replay: &Replay<'_>,
+        tokens: &ReadTokens,
+    ) -> Result<bool> {
+        let (mut anchor, limit) = (Anchor::Start, replay.dkeys() + 1);
+        while !anchor.is_end() {
+            let scope = KeyScope::Dkeys;
+            for dkey in self.keys_on(node, oid, scope, &mut anchor, limit, tokens).await?.iter() {
+                let exists = match replay.keeps_dkey(dkey) {
+                    Some(exists) => exists,
+                    None => self.keeps_any_akey(node, oid, dkey, replay, tokens).await?,
+                };
+                if exists {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// True if a dkey of one node has an akey that the writes in `replay` keep.
+    async fn keeps_any_akey(
+        &self,
+        node: usize,
+        oid: ObjectId,
+        dkey: &[u8],
+        replay: &Replay<'_>,
+        tokens: &ReadTokens,
+    ) -> Result<bool> {
+        let (mut anchor, limit) = (Anchor::Start, replay.akeys(dkey) + 1);
+        while !anchor.is_end() {
+            let scope = KeyScope::Akeys(dkey);
+            let akeys = self.keys_on(node, oid, scope, &mut anchor, limit, tokens).await?;
+            if akeys.iter().any(|akey| replay.keeps_akey(dkey, akey)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Lists keys of one node, once no commit is in doubt there. `tokens` gets the read versions as the node returns
+    /// them.
+    async fn keys_on(
+        &self,
+        node: usize,
+        oid: ObjectId,
+        scope: KeyScope<'_>,
+        anchor: &mut Anchor,
+        limit: usize,
+        tokens: &ReadTokens,
+    ) -> Result<KeyBatch> {
+        let at = ReadAt { tokens: Some(tokens), ..ReadAt::LATEST };
+        let (part, limit) = (&self.parts[node], ListLimit::entries(limit));
+        resolved!(&self.shared, node, part.list_keys(oid, scope, &mut *anchor, limit, at).await)
     }
 
     /// Applies a change whose writes may be on several nodes.

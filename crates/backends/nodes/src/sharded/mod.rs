@@ -4,6 +4,7 @@ pub(crate) mod absent;
 pub(crate) mod commit;
 pub(crate) mod container;
 pub(crate) mod pool;
+mod replay;
 mod spread;
 mod sweep;
 mod tagged;
