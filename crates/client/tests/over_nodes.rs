@@ -21,6 +21,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| served::runtime(4));
@@ -490,6 +492,76 @@ fn a_read_of_one_chunk_may_be_longer_than_a_reply() {
     array.read(&range, Sink::One(&mut found), Access::Latest).wait().expect("a read");
     assert!(found[0] == b'x' && found[LEN - 1] == b'x');
     assert!(found[1..LEN - 1].iter().all(|byte| *byte == 0));
+}
+
+/// Passes bytes between clients and an engine. It can lose a reply, and the connection with it.
+struct Relay {
+    address: String,
+    /// Replies before the one that it loses; negative if it loses none.
+    before: Arc<AtomicI64>,
+}
+
+impl Relay {
+    fn start(engine: &str) -> Self {
+        let (engine, before) = (engine.to_owned(), Arc::new(AtomicI64::new(-1)));
+        let counted = Arc::clone(&before);
+        let address = RUNTIME.block_on(async move {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("its address").to_string();
+            tokio::spawn(async move {
+                while let Ok((client, _)) = listener.accept().await {
+                    let engine = TcpStream::connect(&engine).await.expect("the engine");
+                    tokio::spawn(pass_on(client, engine, Arc::clone(&counted)));
+                }
+            });
+            address
+        });
+        Self { address, before }
+    }
+
+    /// Passes this number of replies on, and loses the next one.
+    fn lose(&self, before: i64) {
+        self.before.store(before, Ordering::Relaxed);
+    }
+
+    /// True if it has lost what it was to lose.
+    fn has_lost(&self) -> bool {
+        self.before.load(Ordering::Relaxed) < 0
+    }
+}
+
+/// Passes bytes in both directions until a reply is to be lost.
+async fn pass_on(mut client: TcpStream, mut engine: TcpStream, before: Arc<AtomicI64>) {
+    let ((mut from_client, mut to_client), (mut from_engine, mut to_engine)) =
+        (client.split(), engine.split());
+    let replies = async {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = from_engine.read(&mut bytes).await {
+            let is_lost = before.fetch_sub(1, Ordering::Relaxed) == 0;
+            if is_lost || to_client.write_all(&bytes[..count]).await.is_err() {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        () = replies => {}
+        _ = tokio::io::copy(&mut from_client, &mut to_engine) => {}
+    }
+}
+
+#[test]
+fn snapshot_whose_reply_is_lost_is_taken_once() {
+    let folder = Folder::new();
+    let mut map = served::map(&folder.0, &[&RUNTIME]);
+    let relay = Relay::start(&map.nodes[0].address);
+    map.nodes[0].address.clone_from(&relay.address);
+    let (_pool, container) = open_new(&map, Timeouts::default());
+    // The first reply is that to the list of snapshots.
+    relay.lose(1);
+    let epoch = container.create_snapshot("then").wait().expect("a snapshot");
+    assert!(relay.has_lost());
+    let epochs = container.snapshots().wait().expect("a list");
+    assert_eq!(epochs.iter().map(|snapshot| snapshot.epoch).collect::<Vec<_>>(), [epoch]);
 }
 
 /// The client sends no request that would make it connect again.

@@ -401,8 +401,16 @@ impl OpenContainer for ReconnectingContainer {
         within!(self, container => container.last_epoch(oid, dkey, at).await)
     }
 
+    /// If a repeated request finds a new snapshot of this name, the first one has taken it, and its reply was lost.
     fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {
-        within!(self, container => container.create_snapshot(name).await)
+        Reply::Pending(Box::pin(async move {
+            let before = self.list_snapshots().await?;
+            within!(self, container, attempts => match attempts.may_be_done() {
+                true => take_snapshot_unless_done(&*container, name, &before).await,
+                false => container.create_snapshot(name).await,
+            })
+            .await
+        }))
     }
 
     fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
@@ -477,6 +485,21 @@ impl OpenContainer for ReconnectingContainer {
 
     fn remove_unused_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, Vec<Removal>> {
         within!(self, container => container.remove_unused_each(oids).await)
+    }
+}
+
+/// Takes a snapshot, unless there is one of this name that was not there `before`. Returns its epoch.
+async fn take_snapshot_unless_done(
+    container: &dyn OpenContainer,
+    name: &str,
+    before: &[SnapshotInfo],
+) -> Result<Epoch> {
+    let is_new = |found: &SnapshotInfo| {
+        found.name == name && !before.iter().any(|known| known.epoch == found.epoch)
+    };
+    match container.list_snapshots().await?.into_iter().find(is_new) {
+        Some(taken) => Ok(taken.epoch),
+        None => container.create_snapshot(name).await,
     }
 }
 
