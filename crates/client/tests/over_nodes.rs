@@ -18,7 +18,7 @@ use esker_conformance::{Outcome, model, place, run_all, suite};
 use esker_nodes::{Map, Node, ShardedPool, Timeouts};
 use served::Folder;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -562,6 +562,59 @@ fn snapshot_whose_reply_is_lost_is_taken_once() {
     assert!(relay.has_lost());
     let epochs = container.snapshots().wait().expect("a list");
     assert_eq!(epochs.iter().map(|snapshot| snapshot.epoch).collect::<Vec<_>>(), [epoch]);
+}
+
+/// An engine that refuses leases, and counts how often it was asked.
+#[derive(Default)]
+struct Refusing {
+    grants: AtomicBool,
+    asked: AtomicU64,
+}
+
+impl Interceptor for Refusing {
+    fn pass<'a, T: Send + Unpin + 'a>(
+        &'a self,
+        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
+    ) -> Reply<'a, T> {
+        call()
+    }
+
+    fn lease<'a>(&'a self, from: &'a dyn OpenContainer, oid: ObjectId) -> Reply<'a, ()> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        match self.grants.load(Ordering::Relaxed) {
+            true => from.lease(oid),
+            false => Reply::Ready(Err(ErrorKind::NoSpace.into())),
+        }
+    }
+}
+
+/// The client takes its leases again and again, each time with a new handle.
+#[test]
+fn refused_leases_leave_no_open_containers() {
+    let folder = Folder::new();
+    let mut map = served::map(&folder.0, &[&RUNTIME]);
+    let (engine, address) = Stoppable::start("127.0.0.1:0", &map.nodes[0]);
+    map.nodes[0].address = address.clone();
+    let (pool, container) = open_new(&map, Timeouts::default());
+    let oid = container.new_oid(ObjectType::KvHashed).generate(1).expect("an id");
+    let lease = container.object(oid).lease().wait().expect("a lease");
+    engine.stop();
+    let part = Native::open(&map.nodes[0].directory, OpenMode::ReadWrite).expect("the part");
+    let (part, refusing): (Arc<dyn Pool>, _) = (Arc::new(part), Arc::new(Refusing::default()));
+    let between = Arc::new(PoolBetween::before(Arc::clone(&part), &refusing));
+    let handles = || part.list_containers().wait().expect("a list")[0].handles;
+    // The first engine was in this process, and has not closed its container.
+    let before = handles();
+    let runtime = served::runtime(1);
+    served::serve(&address, between, map.nodes[0].uuid, &runtime);
+    // The engine repeats a request that has failed on another thread, so that each attempt asks twice.
+    esker_testing::wait_for("the client asks again", || refusing.asked.load(Ordering::Relaxed) > 4);
+    refusing.grants.store(true, Ordering::Relaxed);
+    container.object(oid).lease().wait().expect("a lease").release().wait().expect("released");
+    assert_eq!(handles(), before + 1);
+    lease.release().wait().expect("released");
+    drop((container, pool));
+    runtime.shutdown_timeout(Duration::from_secs(60));
 }
 
 /// The client sends no request that would make it connect again.

@@ -64,6 +64,11 @@ pub trait Interceptor: Send + Sync + Sized + 'static {
         self.pass(move || of.lease_reads(reads))
     }
 
+    /// Takes a lease on an object.
+    fn lease<'a>(&'a self, from: &'a dyn OpenContainer, oid: ObjectId) -> Reply<'a, ()> {
+        self.pass(move || from.lease(oid))
+    }
+
     /// Called before keys are listed after `anchor`.
     fn before_keys(&self, _anchor: &mut Anchor) {}
 
@@ -325,7 +330,7 @@ impl<W: Interceptor> OpenContainer for Between<Box<dyn OpenContainer>, W> {
     }
 
     fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
-        self.interceptor.pass(move || self.inner.lease(oid))
+        self.interceptor.lease(&*self.inner, oid)
     }
 
     fn release(&self, oid: ObjectId) -> Reply<'_, bool> {

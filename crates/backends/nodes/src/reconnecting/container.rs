@@ -114,9 +114,11 @@ impl Inner {
             opened.losses.fetch_add(1, Ordering::AcqRel);
             self.watch(remote)?;
         }
-        for oids in leases.chunks(LEASES_AT_ONCE) {
-            container.lease_each(oids).await?;
+        let taken = lease_all(&*container, &leases).await;
+        if taken.is_err() {
+            discard(&*container, &leases).await;
         }
+        taken?;
         *current = Some((Arc::clone(remote), Arc::clone(&container)));
         Ok(container)
     }
@@ -157,6 +159,25 @@ impl Inner {
         }));
         Ok(())
     }
+}
+
+/// Takes leases on a container that was just opened. After an error, the engine may have some of them.
+async fn lease_all(container: &dyn OpenContainer, oids: &[ObjectId]) -> Result<()> {
+    for oids in oids.chunks(LEASES_AT_ONCE) {
+        container.lease_each(oids).await?;
+    }
+    Ok(())
+}
+
+/// Ends leases of a container that was just opened, and closes it. Objects that were unlinked meanwhile stay, because
+/// this process still uses them, and takes its leases again. Errors are ignored, because the caller gets an earlier one.
+async fn discard(container: &dyn OpenContainer, oids: &[ObjectId]) {
+    for oids in oids.chunks(LEASES_AT_ONCE) {
+        if container.release_each(oids).await.is_err() {
+            break;
+        }
+    }
+    let _ = container.close().await;
 }
 
 /// Connects again, and takes the leases again, as long as there are any. The loss is counted first, so that callers
