@@ -32,9 +32,9 @@ impl Block {
         })
     }
 
-    /// The next number of this block, if it has any left.
-    pub fn next(&self) -> Option<u64> {
-        (self.is_ours() && self.next < self.end).then_some(self.next)
+    /// The number after this block, unless the block was claimed before a fork.
+    pub fn end(&self) -> Option<u64> {
+        (self.is_ours() && self.end > 0).then_some(self.end)
     }
 
     /// False if the block was claimed before this process was forked.

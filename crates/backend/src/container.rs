@@ -50,8 +50,8 @@ pub trait OpenContainer: Metadata {
     /// Reserves `count` consecutive numbers that no other client of this container gets. Returns the first.
     fn allocate_oids(&self, count: u64) -> Reply<'_, u64>;
 
-    /// The number at which the next [`OpenContainer::allocate_oids`] would start. The default implementation reserves
-    /// none.
+    /// The number after all that any client has reserved. A backend from which each client reserves numbers in blocks
+    /// counts complete blocks. The default implementation reserves none.
     fn next_oid(&self) -> Reply<'_, u64> {
         self.allocate_oids(0)
     }

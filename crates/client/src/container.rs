@@ -167,7 +167,8 @@ impl Container {
         self.writable()?.allocate_oids(count).await
     }
 
-    /// The first number that the next [`Container::allocate_oids`] would return.
+    /// The number after all that clients of the container have reserved: [`Container::allocate_oids`] returns smaller ones
+    /// only from a block that this client has reserved before.
     ///
     /// # Errors
     /// Errors of the backend.

@@ -30,12 +30,10 @@ impl Numbers {
         Ok(first)
     }
 
-    /// Returns the number that the next allocation of object ids would return. Allocates nothing.
+    /// Returns the number after all that clients have claimed. DAOS may report an older one, which does not include the
+    /// block of this process.
     pub(super) async fn next(&self, container: &Container) -> Result<u64> {
-        let next = self.0.lock().next();
-        match next {
-            Some(next) => Ok(next),
-            None => Ok(container.query().await?.allocated),
-        }
+        let allocated = container.query().await?.allocated;
+        Ok(allocated.max(self.0.lock().end().unwrap_or(0)))
     }
 }

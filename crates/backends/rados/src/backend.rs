@@ -216,11 +216,8 @@ impl Container {
         Ok(changed.then_some((first, end)))
     }
 
-    /// The number at which the next allocation would start, as far as this process knows.
+    /// The number after all that clients have claimed.
     pub(super) async fn next(&self) -> Result<u64> {
-        if let Some(next) = self.oids.lock().next() {
-            return Ok(next);
-        }
         let next = self.space()?.value(CONTAINER, NEXT_OID).await?;
         Ok(number(next.as_deref()).unwrap_or(self.listed.first_oid))
     }

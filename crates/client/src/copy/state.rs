@@ -6,6 +6,7 @@ use crate::attributes::FILES_LAYOUT;
 use crate::container::Container;
 use crate::pool::Pool;
 use esker_backend::NewContainer;
+use esker_backend::block::BLOCK;
 use esker_os::executor::Wait;
 use esker_types::info::OpenMode;
 use esker_types::ops::Anchor;
@@ -316,7 +317,8 @@ pub(super) fn copy_next_oid(from: &Container, to: &Container) -> Result<()> {
     let (theirs, ours) = (from.next_oid().wait()?, to.next_oid().wait()?);
     match theirs.checked_sub(ours) {
         None | Some(0) => Ok(()),
-        Some(missing) => to.allocate_oids(missing).wait().map(drop),
+        // The rest of a block that this client has reserved is always shorter, so these numbers follow `ours`.
+        Some(missing) => to.allocate_oids(missing.max(BLOCK)).wait().map(drop),
     }
 }
 

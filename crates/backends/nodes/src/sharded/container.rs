@@ -763,9 +763,6 @@ impl OpenContainer for ShardedContainer {
     }
 
     fn next_oid(&self) -> Reply<'_, u64> {
-        if let Some(next) = self.oids.lock().next() {
-            return Reply::Ready(Ok(next));
-        }
         one_node!(self, 0, part => part.next_oid())
     }
 
