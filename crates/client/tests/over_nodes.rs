@@ -564,6 +564,18 @@ fn snapshot_whose_reply_is_lost_is_taken_once() {
     assert_eq!(epochs.iter().map(|snapshot| snapshot.epoch).collect::<Vec<_>>(), [epoch]);
 }
 
+#[test]
+fn close_succeeds_if_the_connection_ends_meanwhile() {
+    let folder = Folder::new();
+    let mut map = served::map(&folder.0, &[&RUNTIME]);
+    let relay = Relay::start(&map.nodes[0].address);
+    map.nodes[0].address.clone_from(&relay.address);
+    let (_pool, container) = open_new(&map, Timeouts::default());
+    relay.lose(0);
+    container.close().wait().expect("closed");
+    assert!(relay.has_lost());
+}
+
 /// An engine that refuses leases, and counts how often it was asked.
 #[derive(Default)]
 struct Refusing {

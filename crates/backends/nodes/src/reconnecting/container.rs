@@ -313,8 +313,11 @@ impl OpenContainer for ReconnectingContainer {
             // The container stays here after its end: leases that were taken by it may outlive it, and are released
             // through it.
             match &*opened.current.lock().await {
-                // The end of a connection closes its containers.
-                Some((remote, container)) if !remote.is_over() => container.close().await,
+                // The end of a connection closes its containers, also if it ends meanwhile.
+                Some((remote, container)) if !remote.is_over() => match container.close().await {
+                    Err(_) if remote.is_over() => Ok(()),
+                    closed => closed,
+                },
                 _ => Ok(()),
             }
         }))
