@@ -139,11 +139,19 @@ fn unusable(error: &dyn std::fmt::Display) -> Error {
 #[cold]
 fn tls_error(error: &std::io::Error, peer: &str) -> Error {
     match error.kind() {
-        std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof => {
+        std::io::ErrorKind::InvalidData => {
             let message = format!(
                 "{peer} does not speak TLS 1.3 ({error}): use the pool's current map on all nodes"
             );
             Error::new(ErrorKind::Corrupt, message)
+        }
+        // A peer that ends does the same as one without TLS.
+        std::io::ErrorKind::UnexpectedEof => {
+            let message = format!(
+                "{peer} closed the connection in the TLS handshake: it has ended, or does not speak TLS 1.3 (use the \
+                 pool's current map on all nodes)"
+            );
+            Error::new(ErrorKind::Io, message)
         }
         _ => Error::io("beginning TLS with a node", error),
     }

@@ -125,7 +125,8 @@ impl Connection {
     /// Connects to an engine over TLS. An engine without it is refused.
     ///
     /// # Errors
-    /// The errors of [`Connection::connect`]; `Corrupt` if the engine does not speak TLS.
+    /// The errors of [`Connection::connect`]; `Corrupt` if the engine does not speak TLS, or `Io` if it closes the
+    /// connection.
     pub async fn connect_tls(to: Endpoint<'_>) -> Result<Self> {
         let stream = to.reach().await?;
         to.in_time(async {
