@@ -10,6 +10,7 @@ use esker_backend::{OpenContainer, Reply};
 use esker_os::executor::{side_by_side, task};
 use esker_types::ops::{Change, Commit, CommitId, Outcome, Preparation, ReadTokens, Write};
 use esker_types::{Epoch, Error, ErrorKind, Result};
+use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -243,6 +244,8 @@ async fn on_all<'a>(
 pub(crate) struct Doubt {
     /// Begin of the wait; `None` before the first one.
     since: Option<Instant>,
+    /// The commits that this operation has waited for, each with the time at which it first found it.
+    found: HashMap<CommitId, Instant>,
     /// Length of the last pause.
     pause: Duration,
     /// Error of the last query to a coordinator.
@@ -251,7 +254,7 @@ pub(crate) struct Doubt {
 
 impl Doubt {
     /// Pauses after an operation on `node` failed because of a commit. After [`ASK_AFTER`] it queries the decision, and
-    /// commits or aborts in place of the client that left the commit.
+    /// commits, or aborts after the timeout for undecided commits, in place of the client that left the commit.
     ///
     /// # Errors
     /// `InDoubt` after [`DOUBT_TIMEOUT`], or the error for which the coordinator cannot be reached.
@@ -261,25 +264,33 @@ impl Doubt {
             return Err(self.failed.take().unwrap_or_else(|| error.clone()));
         }
         if waited >= ASK_AFTER {
-            self.resolve(shared, node, waited >= shared.timeouts.undecided).await?;
+            self.resolve(shared, node, shared.timeouts.undecided).await?;
         }
         self.pause = (self.pause * 2).clamp(PAUSES.0, PAUSES.1);
         shared.dial.pause(self.pause).await
     }
 
-    /// Queries the decisions about all commits that are prepared on `node`, and follows them. With `decide`, undecided
-    /// commits are aborted. A coordinator that cannot be reached is noted, and its commits stay.
+    /// True if this operation first found the commit `undecided` ago. Another commit that it waited for before may be
+    /// older.
+    fn is_overdue(&mut self, commit: CommitId, undecided: Duration) -> bool {
+        self.found.entry(commit).or_insert_with(Instant::now).elapsed() >= undecided
+    }
+
+    /// Queries the decisions about all commits that are prepared on `node`, and follows them. Undecided commits that
+    /// this operation first found `undecided` ago are aborted. A coordinator that cannot be reached is noted, and its
+    /// commits stay.
     pub(crate) async fn resolve(
         &mut self,
         shared: &Shared,
         node: usize,
-        decide: bool,
+        undecided: Duration,
     ) -> Result<()> {
         let member = &shared.members[node];
         for commit in member.pool().prepared().await? {
             let Some(coordinator) = shared.members.get(commit.coordinator as usize) else {
                 continue;
             };
+            let decide = self.is_overdue(commit.id, undecided);
             match coordinator.pool().outcome(commit, decide).await {
                 Ok(Outcome::Undecided) => {}
                 // The coordinator has followed its own decision, and may have removed it by now.
@@ -302,4 +313,20 @@ fn coordinator_error(member: &Member, coordinator: &Member, error: &Error) -> Er
         error.message()
     );
     Error::new(error.kind(), message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_types::Uuid;
+
+    #[test]
+    fn age_of_a_commit_is_not_the_time_of_the_wait() {
+        let [old, young] = [1, 2].map(|byte| CommitId(Uuid([byte; 16])));
+        let begin = Instant::now() - UNDECIDED_TIMEOUT;
+        let mut doubt = Doubt { since: Some(begin), ..Doubt::default() };
+        doubt.found.insert(old, begin);
+        assert!(doubt.is_overdue(old, UNDECIDED_TIMEOUT));
+        assert!(!doubt.is_overdue(young, UNDECIDED_TIMEOUT));
+    }
 }

@@ -11,6 +11,7 @@ use esker_types::ops::{CommitId, Decided};
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The clock of a node, as this client last knew it.
 #[derive(Default)]
@@ -92,7 +93,7 @@ async fn prepared_elsewhere(
 
 /// The commits that are prepared on a node and cannot be resolved now.
 async fn prepared_on(shared: &Shared, node: usize) -> Result<Vec<CommitId>> {
-    Doubt::default().resolve(shared, node, false).await?;
+    Doubt::default().resolve(shared, node, Duration::MAX).await?;
     let prepared = shared.members[node].pool().prepared().await?;
     Ok(prepared.into_iter().map(|commit| commit.id).collect())
 }
