@@ -1,6 +1,9 @@
 //! Test helpers: a temporary pool that is removed when its value is dropped, and random bytes.
+use crate::io::folder::Folder;
 use crate::shard::open_pool::OpenPool;
-use crate::{Pool, PoolSpec};
+use crate::shared::control::Control;
+use crate::shared::double_open;
+use crate::{Pool, PoolSpec, Superblock};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -37,6 +40,17 @@ impl Scratch {
 
     pub(crate) fn opened(&self) -> Arc<OpenPool> {
         Arc::clone(self.pool.as_ref().unwrap().opened().unwrap())
+    }
+
+    /// Opens the control file like another process, which has it open as long as the value exists.
+    pub(crate) fn control_of_other(&self) -> Control {
+        let own = self.pool.as_ref().map(|_| Arc::clone(&self.opened().control));
+        own.iter().for_each(|own| double_open::leave(own));
+        let folder = Folder::open(&self.path()).unwrap();
+        let control = Control::open(&folder, &Superblock::read_in(&folder).unwrap()).unwrap();
+        double_open::leave(&control);
+        own.iter().for_each(|own| double_open::enter(own));
+        control
     }
 
     pub(crate) fn close(&mut self) {

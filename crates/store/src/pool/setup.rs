@@ -128,7 +128,7 @@ pub(crate) fn declare_sound(control: &Control, targets: &[Arc<Target>]) -> Resul
 }
 
 /// Releases the segments of a dead process that had this slot before. Publishes its last commit, in case it died in
-/// that.
+/// that. Until then, its segments seem to have a live owner, which only delays others.
 fn clear_dead_state(target: &Target, slot: ProcessSlot) -> Result<()> {
     let atomics = target.shared();
     for number in 0..target.segment_count() {
@@ -141,7 +141,7 @@ fn clear_dead_state(target: &Target, slot: ProcessSlot) -> Result<()> {
             segment.change(state, SegmentState::Busy(ProcessSlot::NOBODY));
         }
     }
-    target.publish_commit_of(slot)
+    target.publish_commit_of_predecessor()
 }
 
 /// Rebuilds the shared atomics of all targets, and puts the targets of prepared commits in doubt again.

@@ -110,6 +110,20 @@ mod tests {
         is_sound
     }
 
+    /// A process that opens the pool has taken the slot, but has not verified the indexes yet.
+    #[test]
+    fn process_in_slot_of_dead_verifier_does_not_count_as_verifier() {
+        let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        pool.close();
+        let dead = pool.control_of_other();
+        let slot = dead.slot;
+        dead.verified_by().store(verifier_word(slot), Ordering::Release);
+        drop(dead);
+        let (new_process, other) = (pool.control_of_other(), pool.control_of_other());
+        assert_eq!(new_process.slot, slot);
+        assert!(other.is_alive(slot) && !has_live_verifier(&other));
+    }
+
     /// Environment variable for the child process of a test: the pool to which it writes and which it leaves open.
     const LEFT_OPEN: &str = "ESKER_TEST_LEFT_OPEN";
 

@@ -7,25 +7,12 @@
 use super::Target;
 use super::change::{Change, headroom_pages};
 use crate::index::txn::{Txn, WriteTxn};
-use crate::shared::control::ProcessSlot;
+use crate::shared::control::{ProcessSlot, parse_writer_word, writer_word};
 use crate::shared::read_version::{ReadVersion, Version};
 use crate::shared::write_buffer::{LockedBuffer, Puts};
 use crate::sync::fence;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
-
-/// Bits of [`crate::shared::control::TargetAtomics::writer`] that contain the process slot.
-const PROCESS_BITS: u32 = 16;
-
-/// Id of a write transaction and its process, as one word.
-pub(super) fn word_of(id: u64, process: ProcessSlot) -> u64 {
-    id << PROCESS_BITS | u64::from(process.0)
-}
-
-/// Splits a word from [`word_of`] into transaction id and process.
-fn writer_of(word: u64) -> (u64, ProcessSlot) {
-    (word >> PROCESS_BITS, ProcessSlot((word & ((1 << PROCESS_BITS) - 1)) as u32))
-}
 
 /// The write lock of a target.
 pub(crate) struct WriteLock<'t> {
@@ -56,7 +43,7 @@ impl Target {
     /// to readers before it changes anything ([`Target::is_overwritten`]).
     pub(crate) fn begin_bare(&self) -> Result<WriteTxn> {
         let txn = self.index.write(|process| self.control.is_turn_alive(process))?;
-        let word = word_of(txn.id(), self.process());
+        let word = writer_word(txn.id(), self.process());
         self.shared().writer().store(word, Ordering::Release);
         fence(Ordering::Release);
         Ok(txn)
@@ -69,7 +56,7 @@ impl Target {
     #[inline]
     pub(crate) fn is_overwritten(&self, id: u64) -> Result<bool> {
         fence(Ordering::Acquire);
-        let (writer, _) = writer_of(self.shared().writer().load(Ordering::Relaxed));
+        let (writer, _) = parse_writer_word(self.shared().writer().load(Ordering::Relaxed));
         // An id that no writer can have results from damage.
         Ok(writer > id + 1 && writer <= self.index.last_commit()? + 1)
     }
@@ -142,7 +129,7 @@ impl Target {
 
     /// Id of the last write transaction, and its process.
     fn last_writer(&self) -> (u64, ProcessSlot) {
-        writer_of(self.shared().writer().load(Ordering::Acquire))
+        parse_writer_word(self.shared().writer().load(Ordering::Acquire))
     }
 
     /// True if the read transaction with this id misses a commit whose process died in it. Such a commit is on the
@@ -154,17 +141,21 @@ impl Target {
         if !self.is_durable() {
             return Ok(false);
         }
-        Ok(self.owner_of_missed_commit(id)?.is_some_and(|process| !self.is_alive(process)))
+        let Some(process) = self.owner_of_missed_commit(id)? else { return Ok(false) };
+        // The owner also counts as alive if a process has just taken its slot. That process has changed the word before.
+        let nobody = Some(ProcessSlot::NOBODY);
+        Ok(!self.is_alive(process) || self.owner_of_missed_commit(id)? == nobody)
     }
 
-    /// Publishes the last commit if a process that had this slot before died in it. Otherwise, the write lock is not
-    /// taken, since its owner may be stopped.
-    pub(crate) fn publish_commit_of(&self, slot: ProcessSlot) -> Result<()> {
-        if self.last_writer().1 != slot || self.control.read_only {
+    /// Publishes the last commit if its process died in it, and its slot was taken since. Otherwise, the write lock is
+    /// not taken, since its owner may be stopped.
+    pub(crate) fn publish_commit_of_predecessor(&self) -> Result<()> {
+        let nobody = ProcessSlot::NOBODY;
+        if self.last_writer().1 != nobody || self.control.read_only {
             return Ok(());
         }
         let shown = self.index.read()?.id();
-        match self.owner_of_missed_commit(shown)? == Some(slot) {
+        match self.owner_of_missed_commit(shown)? == Some(nobody) {
             // Taking the write lock is enough.
             true => self.begin_bare().map(drop),
             false => Ok(()),
@@ -312,7 +303,7 @@ mod tests {
         }
     }
 
-    /// A process that takes the slot of the last writer opens the pool although another writer is stopped.
+    /// After a process has taken the slot of the last writer, the pool can be opened although another writer is stopped.
     #[test]
     fn visible_commit_needs_no_lock_to_publish() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(1));
@@ -320,10 +311,10 @@ mod tests {
         let target = &state.targets[0];
         target.change(|change| change.put(b"Tkey", b"value")).unwrap();
         let held = target.begin_write().unwrap();
-        let word = word_of(target.last_commit().unwrap(), target.process());
+        let word = writer_word(target.last_commit().unwrap(), ProcessSlot::NOBODY);
         target.shared().writer().store(word, Ordering::Release);
         // Taking the lock would wait for this very thread.
-        target.publish_commit_of(target.process()).unwrap();
+        target.publish_commit_of_predecessor().unwrap();
         drop(held);
     }
 
@@ -339,7 +330,7 @@ mod tests {
         target.change(|change| change.put(b"Tkey", b"new")).unwrap();
         let done = target.index.last_commit().unwrap();
         let _held = target.begin_write().unwrap();
-        target.shared().writer().store(word_of(done, target.process()), Ordering::Release);
+        target.shared().writer().store(writer_word(done, target.process()), Ordering::Release);
         let locks = pool.path().join("target-0/index/lock.mdb");
         let locks = std::fs::File::options().write(true).open(locks).unwrap();
         let number_at = 8; // Behind LMDB's magic and version.
@@ -348,31 +339,53 @@ mod tests {
         std::process::exit(0)
     }
 
-    /// The test starts itself as the process that dies ([`crash_in_commit`]).
-    #[test]
-    fn commit_of_dead_process_is_visible_at_once_or_never() {
+    fn put(target: &Target, key: &[u8], value: &[u8]) {
+        target.change(|change| change.put(key, value)).unwrap();
+    }
+
+    /// Value of the key that [`crash_in_commit`] changes.
+    fn value(target: &Target) -> Option<Vec<u8>> {
+        target.view_of(Scope::Committed).unwrap().get(b"Tkey").unwrap().map(<[u8]>::to_vec)
+    }
+
+    /// A pool in which another process has died ([`crash_in_commit`]). The test with this name starts itself as that
+    /// process.
+    fn pool_after_crash(test: &str) -> Scratch {
         if let Some(pool) = std::env::var_os(DIE_IN) {
             crash_in_commit(pool.as_ref());
         }
         let pool = Scratch::new(24 << 20, |spec| {
             (spec.targets, spec.durability) = (Some(2), Some(Durability::Commit));
         });
-        let state = pool.opened();
-        let target = &state.targets[0];
-        let put =
-            |key: &[u8], value: &[u8]| target.change(|change| change.put(key, value)).unwrap();
-        put(b"Tkey", b"old");
-        let own_name = "commit_of_dead_process_is_visible_at_once_or_never";
+        put(&pool.opened().targets[0], b"Tkey", b"old");
         let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([&format!("shard::lock::tests::{own_name}"), "--exact"])
+            .args([&format!("shard::lock::tests::{test}"), "--exact"])
             .env(DIE_IN, pool.path())
             .status();
         assert!(status.unwrap().success());
-        let value =
-            || target.view_of(Scope::Committed).unwrap().get(b"Tkey").unwrap().map(<[u8]>::to_vec);
-        let first = value();
-        put(b"Tother", b"value");
-        assert_eq!(first, value(), "it became visible with the next commit");
+        pool
+    }
+
+    #[test]
+    fn commit_of_dead_process_is_visible_at_once_or_never() {
+        let pool = pool_after_crash("commit_of_dead_process_is_visible_at_once_or_never");
+        let state = pool.opened();
+        let target = &state.targets[0];
+        let first = value(target);
+        put(target, b"Tother", b"value");
+        assert_eq!(first, value(target), "it became visible with the next commit");
         assert_eq!(first.as_deref(), Some(&b"new"[..]));
+    }
+
+    /// A process that opens the pool has taken the slot, but has not published the commit yet.
+    #[test]
+    fn commit_of_dead_process_is_visible_after_its_slot_is_taken() {
+        let pool = pool_after_crash("commit_of_dead_process_is_visible_after_its_slot_is_taken");
+        let state = pool.opened();
+        let target = &state.targets[0];
+        let dead = target.last_writer().1;
+        let new_process = pool.control_of_other();
+        assert!(new_process.try_slot(dead).unwrap() && target.is_alive(dead));
+        assert_eq!(value(target).as_deref(), Some(&b"new"[..]));
     }
 }

@@ -20,7 +20,6 @@ use crate::sync::AtomicU64;
 use esker_types::info::ContainerId;
 use esker_types::limits::PROCESSES_MAX;
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, StableHash};
-use processes::BYTE_PROCESS;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
@@ -87,7 +86,7 @@ pub(crate) struct Control {
     segments: usize,
     has_write_buffers: bool,
     boot_id: u64,
-    /// Held while the segments of a dead process are taken over. It excludes other threads, which file locks do not.
+    /// Held by [`Control::while_dead`]. It excludes other threads, which file locks do not.
     reaping: Mutex<()>,
     /// Slot of this process.
     pub(crate) slot: ProcessSlot,
@@ -123,7 +122,7 @@ impl<'c> TargetAtomics<'c> {
         &self.0[3]
     }
 
-    /// Transaction id and process slot of the last write transaction that was begun.
+    /// Transaction id and process slot of the last write transaction that was begun ([`writer_word`]).
     pub(crate) fn writer(self) -> &'c AtomicU64 {
         &self.0[4]
     }
@@ -157,6 +156,19 @@ impl<'c> TargetAtomics<'c> {
     pub(crate) fn segment(self, number: u32) -> SegmentAtomics<'c> {
         SegmentAtomics::from_table(self.segments(), number)
     }
+}
+
+/// Bits of a [`writer_word`] that contain the process slot.
+const WRITER_SLOT_BITS: u32 = 16;
+
+/// Id of a write transaction and its process, as one word.
+pub(crate) fn writer_word(id: u64, process: ProcessSlot) -> u64 {
+    id << WRITER_SLOT_BITS | u64::from(process.0)
+}
+
+/// Splits a word from [`writer_word`] into transaction id and process.
+pub(crate) fn parse_writer_word(word: u64) -> (u64, ProcessSlot) {
+    (word >> WRITER_SLOT_BITS, ProcessSlot((word & ((1 << WRITER_SLOT_BITS) - 1)) as u32))
 }
 
 /// Shared atomics of one segment.
@@ -372,28 +384,27 @@ impl Control {
         double_open::refuse_second_copy(&control)?;
         control.slot = control.exclusively(|| {
             control.check_namespaces()?;
-            let slot = control.take_slot()?;
-            leases::clear_dead_leases(&control, slot);
-            Ok(slot)
+            control.take_slot()
         })?;
-        control.end_turns_of_predecessor();
         double_open::enter(&control);
         Ok(control)
     }
 
-    /// Locks the first free slot. The search begins at a slot derived from the process id, so that few slots are tried.
-    fn take_slot(&self) -> Result<ProcessSlot> {
-        let first = std::process::id() as usize;
-        for step in 0..PROCESSES_MAX {
-            let slot = (first + step) % PROCESSES_MAX;
-            if self.lock(lock::LockKind::Exclusive, BYTE_PROCESS + slot as u64)? {
-                return Ok(ProcessSlot(slot as u32));
-            }
+    /// Removes the name of the dead process that had `slot` from the shared state: its leases, its turns, and its
+    /// records as verifier and as last writer. The caller holds the setup lock.
+    fn disown(&self, slot: ProcessSlot) {
+        leases::clear_dead_leases(self, slot);
+        let process = u64::from(slot.0) + 1;
+        let (won, lost) = (Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.verified_by().compare_exchange(process, 0, won, lost);
+        for number in 0..self.targets {
+            // Readers still see that the last commit has a dead owner.
+            let _ = self.target(number).writer().fetch_update(won, lost, |word| {
+                let (id, owner) = parse_writer_word(word);
+                (owner == slot).then(|| writer_word(id, ProcessSlot::NOBODY))
+            });
+            TurnWord::end_dead_turn(&self.shared, TURNS + number as usize, process);
         }
-        Err(Error::new(
-            ErrorKind::Overflow,
-            format!("{PROCESSES_MAX} processes (PROCESSES_MAX) have the pool open: close some"),
-        ))
     }
 
     /// True if the atomics were set up since the machine started.
@@ -535,13 +546,6 @@ impl Control {
     /// True if a process has the turn of target `number`, so that it has the write lock or is about to take it.
     pub(crate) fn is_turn_taken(&self, number: u32) -> bool {
         self.shared[TURNS + number as usize].load(Ordering::Relaxed) != 0
-    }
-
-    /// Ends the turns of a dead process that had the slot of this process before.
-    fn end_turns_of_predecessor(&self) {
-        let process = u64::from(self.slot.0) + 1;
-        (0..self.targets as usize)
-            .for_each(|number| TurnWord::end_dead_turn(&self.shared, TURNS + number, process));
     }
 
     /// The atomics of target `number`.

@@ -137,7 +137,9 @@ fn are_lost(control: &Control) -> bool {
     let engine = control.engine().load(Ordering::SeqCst);
     let is_alive =
         |slot: u64| slot < PROCESSES_MAX as u64 && control.is_alive(ProcessSlot(slot as u32));
-    engine != 0 && (!is_alive(engine - 1) || is_before(control.leases_lost_until()))
+    // A dead engine also seems alive if a process has just taken its slot. That process has changed the word before.
+    let is_lost = || !is_alive(engine - 1) || control.engine().load(Ordering::SeqCst) != engine;
+    engine != 0 && (is_lost() || is_before(control.leases_lost_until()))
 }
 
 /// True until `time`, in microseconds of the machine's uptime. A time more than [`GRACE_MAX_US`] ahead is damage, and
@@ -260,8 +262,8 @@ fn owner(word: u64) -> ProcessSlot {
     ProcessSlot((word >> SLOT_SHIFT) as u32)
 }
 
-/// Clears leases of dead processes when this process takes its slot: those of the previous process in the slot and, if
-/// no other process is alive, those that did not fit. The caller holds the setup lock.
+/// Clears leases of dead processes before this process takes its slot: those of the previous process in the slot and,
+/// if no other process is alive, those that did not fit. The caller holds the setup lock.
 pub(crate) fn clear_dead_leases(control: &Control, slot: ProcessSlot) {
     if control.overflowed_leases().load(Ordering::Acquire) > 0 && !control.others_alive() {
         clear_all(control);

@@ -5,7 +5,7 @@ use crate::shared::leases::LEASE_TABLE_LEN;
 use crate::sync::AtomicU64;
 use esker_types::info::{ContainerId, OpenMode};
 use esker_types::limits::PROCESSES_MAX;
-use esker_types::{Error, Result};
+use esker_types::{Error, ErrorKind, Result};
 use std::sync::PoisonError;
 
 /// Shared atomics of one process.
@@ -16,6 +16,8 @@ pub(crate) struct ProcessAtomics<'c> {
     pub(crate) mapping: &'c AtomicU64,
 }
 
+/// First of the bytes, one per slot, that are locked while a process takes the slot or acts for its dead owner.
+const BYTE_CLEANUP: u64 = (1 << 40) + (1 << 18);
 /// First of the bytes, one per target, that are locked while space moves between data and index.
 const BYTE_MOVING: u64 = (1 << 40) + (1 << 17);
 /// First of the bytes, one per target, that are locked during a compaction.
@@ -57,7 +59,8 @@ impl Control {
     }
 
     /// Runs `work` and returns its result if no process has `slot`; prevents others from getting the slot meanwhile.
-    /// Returns false if a process has it, or if another process does such work for it.
+    /// Returns false if a process has it, or if another process takes it or does such work for it. The slot itself is
+    /// not locked, since its dead owner would seem alive.
     pub(crate) fn while_dead(
         &self,
         slot: ProcessSlot,
@@ -67,8 +70,41 @@ impl Control {
         if slot == self.slot || self.read_only {
             return Ok(false);
         }
-        let held = self.take(byte_of(slot))?;
-        Ok(held.is_some() && work())
+        let held = self.take(cleanup_byte_of(slot))?;
+        Ok(held.is_some() && !self.is_alive(slot) && work())
+    }
+
+    /// Locks the first free slot. The search begins at a slot derived from the process id, so that few slots are tried.
+    /// The caller holds the setup lock.
+    pub(super) fn take_slot(&self) -> Result<ProcessSlot> {
+        let first = std::process::id() as usize;
+        for step in 0..PROCESSES_MAX {
+            let slot = ProcessSlot(((first + step) % PROCESSES_MAX) as u32);
+            if self.try_slot(slot)? {
+                return Ok(slot);
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Overflow,
+            format!("{PROCESSES_MAX} processes (PROCESSES_MAX) have the pool open: close some"),
+        ))
+    }
+
+    /// Locks a slot; returns false if a process has it or acts for its dead owner. The caller holds the setup lock.
+    ///
+    /// From then on, the dead owner would seem alive. So its name is removed from the shared state before.
+    pub(crate) fn try_slot(&self, slot: ProcessSlot) -> Result<bool> {
+        if self.read_only {
+            self.disown(slot);
+            return Ok(true);
+        }
+        let is_used = || lock::held_by_other(self.file.get()?, byte_of(slot));
+        if is_used().map_err(lock_error)? {
+            return Ok(false);
+        }
+        let Some(_cleanup) = self.take(cleanup_byte_of(slot))? else { return Ok(false) };
+        self.disown(slot);
+        self.lock(lock::LockKind::Exclusive, byte_of(slot))
     }
 
     /// Runs `work`, or returns `None` if another process compacts the target. The caller excludes other threads of this
@@ -118,7 +154,7 @@ const BYTE_SETUP: u64 = 1 << 40;
 /// Byte of the pool lock. Handles share it; an exclusive handle has it exclusively.
 const BYTE_POOL: u64 = BYTE_SETUP + 1;
 /// First of the bytes, one per process, that are locked as long as the process lives.
-pub(super) const BYTE_PROCESS: u64 = BYTE_SETUP + 1024;
+const BYTE_PROCESS: u64 = BYTE_SETUP + 1024;
 /// Bytes of all processes.
 pub(crate) const PROCESS_BYTES: std::ops::Range<u64> =
     BYTE_PROCESS..BYTE_PROCESS + PROCESSES_MAX as u64;
@@ -130,6 +166,11 @@ const BYTE_TARGET: u64 = 1 << 42;
 /// Byte of a process. If a damaged word contains an impossible slot, it counts as [`ProcessSlot::NOBODY`].
 fn byte_of(slot: ProcessSlot) -> u64 {
     BYTE_PROCESS + u64::from(slot.0.min(ProcessSlot::NOBODY.0))
+}
+
+/// Byte that is locked while a process takes a slot or acts for its dead owner.
+fn cleanup_byte_of(slot: ProcessSlot) -> u64 {
+    BYTE_CLEANUP + u64::from(slot.0.min(ProcessSlot::NOBODY.0))
 }
 
 fn lock_error(error: std::io::Error) -> Error {
@@ -224,11 +265,6 @@ mod tests {
     use super::*;
     use crate::tests::Scratch;
 
-    /// Number of locks on the byte of a slot, of all processes.
-    fn locks_on(pool: &Scratch, slot: ProcessSlot) -> usize {
-        locks_on_byte(pool, BYTE_PROCESS + u64::from(slot.0))
-    }
-
     /// Number of locks of all processes on one byte of the control file.
     fn locks_on_byte(pool: &Scratch, byte: u64) -> usize {
         use std::os::unix::fs::MetadataExt;
@@ -239,16 +275,19 @@ mod tests {
     }
 
     #[test]
-    fn slot_of_dead_process_is_locked_during_cleanup() {
+    fn slot_of_dead_process_is_not_taken_during_cleanup() {
         let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
-        let state = pool.opened();
-        let own = state.control.slot;
-        // The slot is not a neighbour, since the kernel shows locks on adjacent bytes as one.
-        let dead = ProcessSlot((own.0 + 2) % PROCESSES_MAX as u32);
-        assert!(!state.control.while_dead(own, || true).unwrap(), "this process lives");
-        assert_eq!((locks_on(&pool, own), locks_on(&pool, dead)), (1, 0));
-        assert!(state.control.while_dead(dead, || locks_on(&pool, dead) == 1).unwrap());
-        assert_eq!((locks_on(&pool, own), locks_on(&pool, dead)), (1, 0));
+        let (state, other) = (pool.opened(), pool.control_of_other());
+        let control = &state.control;
+        let dead = ProcessSlot((control.slot.0 + 2) % PROCESSES_MAX as u32);
+        for alive in [control.slot, other.slot] {
+            assert!(!control.while_dead(alive, || true).unwrap(), "{alive:?} is in use");
+        }
+        let is_left =
+            || !other.try_slot(dead).unwrap() && !other.while_dead(dead, || true).unwrap();
+        assert!(control.while_dead(dead, || is_left() && !other.is_alive(dead)).unwrap());
+        assert!(other.try_slot(dead).unwrap() && control.is_alive(dead), "afterwards it is free");
+        assert!(!control.while_dead(dead, || true).unwrap(), "it is in use");
     }
 
     #[test]
@@ -262,7 +301,8 @@ mod tests {
         panics(&|| drop(control.while_coordinating(1, || -> Result<()> { panic!("on purpose") })));
         panics(&|| drop(control.while_dead(dead, || panic!("on purpose"))));
         let coordinating = super::BYTE_TARGET + 1;
-        assert_eq!((locks_on_byte(&pool, coordinating), locks_on(&pool, dead)), (0, 0));
+        let left = [coordinating, cleanup_byte_of(dead)].map(|byte| locks_on_byte(&pool, byte));
+        assert_eq!(left, [0, 0]);
         assert!(control.while_dead(dead, || true).unwrap(), "and others can take it");
     }
 }
