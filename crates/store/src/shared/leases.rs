@@ -154,29 +154,49 @@ pub(crate) fn counts(control: &Control, id: Id) -> &AtomicU64 {
     bucket(control, hash_of(id)).counts()
 }
 
+/// Processes that may have leases. Models implement it too.
+trait Processes {
+    /// True if the process with that slot is alive.
+    fn is_alive(&self, slot: ProcessSlot) -> bool;
+
+    /// Runs `work` and returns its result if the process with that slot is dead, and prevents others from getting the
+    /// slot meanwhile. Returns false if the process is alive, or if another process acts for it.
+    fn while_dead(&self, slot: ProcessSlot, work: impl FnOnce() -> bool) -> bool;
+}
+
+impl Processes for Control {
+    fn is_alive(&self, slot: ProcessSlot) -> bool {
+        Control::is_alive(self, slot)
+    }
+
+    fn while_dead(&self, slot: ProcessSlot, work: impl FnOnce() -> bool) -> bool {
+        Control::while_dead(self, slot, work).unwrap_or(false)
+    }
+}
+
 /// The bucket of an object with this hash.
-fn bucket(control: &Control, hash: u64) -> Bucket<'_, impl Fn(ProcessSlot) -> bool> {
+fn bucket(control: &Control, hash: u64) -> Bucket<'_, Control> {
     let first = hash as usize % LEASE_BUCKETS * BUCKET_LEN;
     Bucket {
         atomics: &control.lease_table()[first..][..BUCKET_LEN],
         overflowed_anywhere: control.overflowed_leases(),
         tag: hash >> (64 - TAG_BITS),
         slot: control.slot,
-        is_alive: |slot| control.is_alive(slot),
+        processes: control,
     }
 }
 
 /// The bucket of an object in the shared table, as one process uses it.
-struct Bucket<'c, A> {
+struct Bucket<'c, P> {
     atomics: &'c [AtomicU64],
     /// Number of leases in all buckets that did not fit.
     overflowed_anywhere: &'c AtomicU64,
     tag: u64,
     slot: ProcessSlot,
-    is_alive: A,
+    processes: &'c P,
 }
 
-impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
+impl<'c, P: Processes> Bucket<'c, P> {
     fn entries(&self) -> std::ops::Range<usize> {
         0..self.atomics.len() - 1
     }
@@ -195,7 +215,7 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
         let index = self.entries().find(|&index| self.replace(index, 0, lease)).or_else(|| {
             self.entries().find(|&index| {
                 let found = self.atomics[index].load(Ordering::SeqCst);
-                !(self.is_alive)(owner(found)) && self.replace(index, found, lease)
+                !self.processes.is_alive(owner(found)) && self.replace_dead(index, found, lease)
             })
         });
         // Zero means empty. The one lease with that value is counted as one that did not fit.
@@ -212,6 +232,12 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
     fn replace(&self, index: usize, from: u64, to: u64) -> bool {
         let (won, lost) = (Ordering::SeqCst, Ordering::Relaxed);
         self.atomics[index].compare_exchange(from, to, won, lost).is_ok()
+    }
+
+    /// Replaces the lease `from` of a dead process; returns false if that is not possible. A new process in the slot
+    /// might store the same word for a lease of its own, so none gets the slot meanwhile.
+    fn replace_dead(&self, index: usize, from: u64, to: u64) -> bool {
+        self.processes.while_dead(owner(from), || self.replace(index, from, to))
     }
 
     /// Ends a lease of this process; returns true if the caller must unlink the object now.
@@ -242,16 +268,19 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
     }
 
     /// Flags the lease at `index` as one on an unlinked object. Returns false if the lease is not on this object, or if
-    /// its owner is dead. A lease of a dead process is removed.
+    /// its owner is dead. A lease of a dead process is removed. If another process acts for the dead one, the lease
+    /// counts, and a later sweep frees the object.
     fn flag_one(&self, index: usize) -> bool {
         loop {
             let found = self.atomics[index].load(Ordering::SeqCst);
             if found == 0 || found & TAG != self.tag {
                 return false;
             }
-            let alive = (self.is_alive)(owner(found));
-            if self.replace(index, found, if alive { found | UNLINKED } else { 0 }) {
-                return alive;
+            if !self.processes.is_alive(owner(found)) && self.replace_dead(index, found, 0) {
+                return false;
+            }
+            if self.replace(index, found, found | UNLINKED) {
+                return true;
             }
         }
     }
@@ -275,9 +304,13 @@ pub(crate) fn clear_dead_leases(control: &Control, slot: ProcessSlot) {
     if control.process(slot).has_leases.swap(0, Ordering::AcqRel) == 0 {
         return;
     }
-    let buckets = control.lease_table().chunks(BUCKET_LEN);
-    // The last word of a bucket has counts.
-    for word in buckets.flat_map(|bucket| &bucket[..BUCKET_LEN - 1]) {
+    control.lease_table().chunks(BUCKET_LEN).for_each(|bucket| clear_leases_of(slot, bucket));
+}
+
+/// Clears the leases in a bucket of a dead process that had this slot.
+fn clear_leases_of(slot: ProcessSlot, bucket: &[AtomicU64]) {
+    // The last word has counts.
+    for word in &bucket[..bucket.len() - 1] {
         let found = word.load(Ordering::Relaxed);
         if found != 0 && owner(found) == slot {
             // Another process may flag or clear the lease meanwhile.
@@ -482,10 +515,12 @@ mod tests {
 mod models {
     use super::*;
     use loom::cell::UnsafeCell;
-    use loom::sync::Arc;
     use loom::sync::atomic::{AtomicBool, AtomicUsize};
+    use loom::sync::{Arc, Mutex};
     use loom::thread;
 
+    /// First process that is dead when a model begins.
+    const DEAD: u32 = 100;
     /// Number of atomics of a bucket in a model: two leases and the counts.
     const BUCKET: usize = 3;
     const TAG_OF_OBJECT: u64 = 5;
@@ -499,6 +534,26 @@ mod models {
         content: Arc<UnsafeCell<()>>,
         /// Number of times that a caller was told to remove the object.
         removed: Arc<AtomicUsize>,
+        processes: Arc<ModelProcesses>,
+    }
+
+    /// Process 100 is dead until a new process takes its slot. Processes from 101 on are dead, all others are alive.
+    #[derive(Default)]
+    struct ModelProcesses {
+        is_taken: AtomicBool,
+        /// Held by a process that takes slot 100 or acts for its dead owner.
+        cleanup: Mutex<()>,
+    }
+
+    impl Processes for ModelProcesses {
+        fn is_alive(&self, slot: ProcessSlot) -> bool {
+            slot.0 < DEAD || slot.0 == DEAD && self.is_taken.load(Ordering::SeqCst)
+        }
+
+        fn while_dead(&self, slot: ProcessSlot, work: impl FnOnce() -> bool) -> bool {
+            let Ok(_cleanup) = self.cleanup.try_lock() else { return false };
+            !self.is_alive(slot) && work()
+        }
     }
 
     impl Model {
@@ -510,18 +565,32 @@ mod models {
                 has_name: Arc::new(AtomicBool::new(true)),
                 content: Arc::new(UnsafeCell::new(())),
                 removed: Arc::new(AtomicUsize::new(0)),
+                processes: Arc::default(),
             }
         }
 
-        /// The bucket as a process uses it. Processes from 100 on are dead.
-        fn as_process(&self, process: u32) -> Bucket<'_, impl Fn(ProcessSlot) -> bool> {
+        /// The bucket of the object as a process uses it.
+        fn as_process(&self, process: u32) -> Bucket<'_, ModelProcesses> {
+            self.bucket_of(TAG_OF_OBJECT, process)
+        }
+
+        /// The bucket of an object with this tag, as a process uses it.
+        fn bucket_of(&self, tag: u64, process: u32) -> Bucket<'_, ModelProcesses> {
             Bucket {
                 atomics: &self.atomics,
                 overflowed_anywhere: &self.overflowed_anywhere,
-                tag: TAG_OF_OBJECT,
+                tag,
                 slot: ProcessSlot(process),
-                is_alive: |slot: ProcessSlot| slot.0 < 100,
+                processes: &*self.processes,
             }
+        }
+
+        /// Takes the slot of the dead process 100, or another one if a process acts for it. Returns the slot.
+        fn begin_process(&self) -> u32 {
+            let Ok(_cleanup) = self.processes.cleanup.try_lock() else { return 2 };
+            clear_leases_of(ProcessSlot(DEAD), &self.atomics);
+            self.processes.is_taken.store(true, Ordering::SeqCst);
+            DEAD
         }
 
         /// Opens the object by its name, reads it, and closes it.
@@ -609,6 +678,19 @@ mod models {
             assert!(model.as_process(3).flag_all(), "it is held");
             let released = [model.as_process(1).release(theirs), model.as_process(2).release(mine)];
             assert!(!model.as_process(3).flag_all() && released != [true; 2]);
+        });
+    }
+
+    /// A process wants the entry of a dead one, whose slot a new process takes for a lease on the same object.
+    #[test]
+    fn lease_of_new_process_in_reused_slot_is_kept() {
+        loom::model(|| {
+            let model = Model::new(&[lease_of(u64::from(DEAD), TAG_OF_OBJECT), lease_of(9, 2)]);
+            let other = model.beside(|model| model.bucket_of(7, 1).insert());
+            let new_process = model.begin_process();
+            model.as_process(new_process).insert();
+            other.join().unwrap();
+            assert!(model.as_process(3).flag_all(), "it is held");
         });
     }
 }
