@@ -278,6 +278,26 @@ mod tests {
         }
     }
 
+    /// The write of a batch is interrupted by a power failure. The sector in which it begins also has entries of the
+    /// batch before, which are written again with the same bytes.
+    #[test]
+    fn torn_batch_leaves_previous_batches_intact() {
+        let (first, ends) = log(7, &[2]);
+        let (second, all) = log(7, &[2, 2]);
+        let older = log(6, &[1, 1, 1, 1]).0;
+        let begin = ends[1];
+        let mut before = [&first[..begin], &END, &older[begin + END.len()..]].concat();
+        before.truncate(second.len());
+        for cut in 0..=all[3] {
+            let new_first = [&second[..cut], &before[cut..]].concat();
+            let old_first = [&before[..cut], &second[cut..]].concat();
+            for torn in [new_first, old_first] {
+                let (count, is_damaged) = found(&torn, 7..=9);
+                assert!(count >= 2 && !is_damaged, "{count} entries, torn at {cut}");
+            }
+        }
+    }
+
     #[test]
     fn last_batch_is_cut_where_its_data_is_missing() {
         let ((log, _), puts) = (log(7, &[1, 3]), Puts::new());
