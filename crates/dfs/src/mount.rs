@@ -17,7 +17,8 @@ use crate::validated_paths::ValidatedPaths;
 use esker::types::info::Space;
 use esker::types::{Epoch, Error, ErrorKind, ObjectId, Result};
 use esker::{Access, Container, Wait};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
+use esker_os::ForkLock;
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Mount options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,8 +41,10 @@ pub(crate) struct Mounted {
     roots: Roots,
     view: Access<'static>,
     read_only: bool,
-    /// Inode of the root when this process last read it; others may have changed it since.
-    root: RwLock<Inode>,
+    /// Inode of the root when it was mounted.
+    mounted_root: Inode,
+    /// Inode of the root when this process last read it, if it has; others may have changed it since.
+    root: ForkLock<Option<Inode>>,
     mount_point: OnceLock<Box<[u8]>>,
     pub(crate) oids: Oids,
     pub(crate) new_file_leases: NewFileLeases,
@@ -187,7 +190,8 @@ impl Mounted {
             roots,
             view,
             read_only,
-            root: RwLock::new(root),
+            mounted_root: root,
+            root: ForkLock::default(),
             mount_point: OnceLock::new(),
             oids: Oids::default(),
             new_file_leases: NewFileLeases::default(),
@@ -226,14 +230,14 @@ impl Mounted {
         self.roots
     }
 
-    /// The inode of the root when this process last read it.
+    /// The inode of the root when this process last read it. A forked child begins with that of the mount.
     pub(crate) fn root_inode(&self) -> Inode {
-        *self.root.read().unwrap_or_else(PoisonError::into_inner)
+        self.root.lock().unwrap_or(self.mounted_root)
     }
 
     /// Records the current inode of the root.
     pub(crate) fn set_root(&self, inode: &Inode) {
-        *self.root.write().unwrap_or_else(PoisonError::into_inner) = *inode;
+        *self.root.lock() = Some(*inode);
     }
 
     /// Runs `work` in a transaction and commits it; retries on conflicts.

@@ -1,8 +1,13 @@
 //! Learned identities equal those of their teacher, for teachers of many kinds.
+#[path = "../../client/tests/child/mod.rs"]
+mod child;
+
 use esker_fields::Key;
 use esker_fields::grib::{Fields, Identify, Learned, Scan};
 use esker_testing::Random;
 use esker_types::{Error, ErrorKind, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Octets of a hand-made message of edition 2: where the quantities are.
 const YEAR: usize = 28;
@@ -161,6 +166,28 @@ fn keys_learned_by_several_threads_equal_those_of_the_teacher() {
                 }
             });
         }
+    });
+}
+
+/// A thread of the parent may hold the lock of the cache when it forks.
+#[test]
+fn forked_children_learn_keys_while_threads_of_their_parent_do() {
+    let (learned, ended) = (Learned::new(By(plain)), AtomicBool::new(false));
+    let message = small(&mut Random::new(1, 0));
+    let learn = || assert_eq!(learned.identify(&message).unwrap(), plain(&message).unwrap());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    learn();
+                }
+            });
+        }
+        let forked = catch_unwind(AssertUnwindSafe(|| {
+            (0..40).for_each(|_| child::in_a_child(60, || (0..5).for_each(|_| learn())));
+        }));
+        ended.store(true, Ordering::Relaxed);
+        forked.unwrap();
     });
 }
 

@@ -1,6 +1,7 @@
 //! Detecting that a process has forked or is about to fork, and a lock that a fork cannot leave locked.
 #![allow(unsafe_code)]
 use std::cell::UnsafeCell;
+use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::null_mut;
@@ -144,6 +145,12 @@ impl<T: Send + Sync> PerProcess<T> {
                 }
             }
         }
+    }
+}
+
+impl<T: Send + Sync + fmt::Debug> fmt::Debug for PerProcess<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PerProcess").field(&self.get()).finish()
     }
 }
 

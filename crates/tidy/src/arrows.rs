@@ -20,7 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("esker", CLIENT),
     ("esker-conformance", &["esker-testing", "esker-types", "esker-os", "esker-backend", "esker"]),
     ("esker-dfs", &["esker-testing", "esker-types", "esker-os", "esker-store", "esker"]),
-    ("esker-fields", &["esker-testing", "esker-types", "esker-store", "esker"]),
+    ("esker-fields", &["esker-testing", "esker-types", "esker-os", "esker-store", "esker"]),
     (
         "esker-tensors",
         &[

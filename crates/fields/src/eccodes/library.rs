@@ -2,6 +2,7 @@
 //! inherits an unfinished call of ecCodes.
 use crate::eccodes::api::{Context, Functions, Handle};
 use crate::eccodes::{Draft, Field, envelope, failure, search};
+use esker_os::ForkLock;
 use esker_types::{Error, ErrorKind, Result};
 use libloading::os::unix;
 use std::cell::RefCell;
@@ -140,8 +141,8 @@ impl Library {
     pub fn split(&self, message: &[u8]) -> Result<Vec<Vec<u8>>> {
         envelope::check(message)?;
         // ecCodes keeps its position in a message for the whole process.
-        static SPLITS: Mutex<()> = Mutex::new(());
-        let _one_at_a_time = SPLITS.lock().unwrap_or_else(PoisonError::into_inner);
+        static SPLITS: ForkLock<()> = ForkLock::new();
+        let _one_at_a_time = SPLITS.lock();
         let mut copy = message.to_vec();
         let (mut data, mut bytes) = (copy.as_mut_ptr().cast::<c_void>(), copy.len());
         let mut fields = Vec::new();

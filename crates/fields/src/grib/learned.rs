@@ -3,8 +3,10 @@ use super::header::{Header, Slot};
 use super::identify::Identify;
 use crate::Key;
 use crate::limits::GRIB_KINDS_BYTES_MAX;
+use esker_os::PerProcess;
 use esker_types::{Result, checksum::Checksum};
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,14 +28,15 @@ const PROBES: [[u64; 5]; 2] = [[19_010_101, 0, 3, 2, 4], [20_991_231, 2_359, 251
 #[derive(Debug)]
 pub struct Learned<I> {
     teacher: I,
-    cache: Mutex<IdentityCache>,
+    /// A forked child starts with an empty cache, since a thread of its parent may hold the lock.
+    cache: PerProcess<Mutex<IdentityCache>>,
     asked: AtomicU64,
 }
 
 impl<I: Identify> Learned<I> {
     /// Makes an empty cache of identities by `teacher`.
     pub fn new(teacher: I) -> Self {
-        Self { teacher, cache: Mutex::default(), asked: AtomicU64::new(0) }
+        Self { teacher, cache: PerProcess::empty(), asked: AtomicU64::new(0) }
     }
 
     /// How many times the teacher was asked.
@@ -49,7 +52,8 @@ impl<I: Identify> Learned<I> {
 
     /// Locks the cache, which is valid even if a thread panicked while it held the lock.
     fn lock_cache(&self) -> MutexGuard<'_, IdentityCache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+        let Ok(cache) = self.cache.get_or_make(|| Ok::<_, Infallible>(Mutex::default()));
+        cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks the teacher for the key of a message whose kind is new. Stores the key for exactly this header and, if the

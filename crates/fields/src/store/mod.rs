@@ -39,13 +39,15 @@ use crate::limits::RESTARTS_MAX;
 use crate::request::Selection;
 use crate::schema::Schema;
 use esker::{Access, Container, Object, Pool, Transaction, Wait};
+use esker_os::PerProcess;
 use esker_types::info::OpenMode;
 use esker_types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
 use esker_types::{Error, ErrorKind, KeyBatch, Result};
 use index::DatabaseIndex;
 use layout::Version;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Keys requested at a time.
 pub(crate) const BATCH: usize = 4096;
@@ -64,6 +66,13 @@ struct Inner {
     /// Stripes of new indexes.
     stripes: u32,
     catalogue: Object,
+    /// A forked child starts with empty caches, since a thread of its parent may hold their locks.
+    caches: PerProcess<Caches>,
+}
+
+/// State of a store that this process has read.
+#[derive(Default)]
+struct Caches {
     /// Known databases. An index is never reused for another database.
     known: Mutex<HashMap<String, DatabaseIndex>>,
     /// The names of fields of known databases.
@@ -114,8 +123,8 @@ impl FieldStore {
         schema: Schema,
     ) -> Result<Self> {
         let catalogue = version.catalogue(&container)?;
-        let (known, names) = (Mutex::default(), Mutex::default());
-        let inner = Inner { container, schema, version, stripes, catalogue, known, names };
+        let caches = PerProcess::empty();
+        let inner = Inner { container, schema, version, stripes, catalogue, caches };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -181,14 +190,20 @@ impl FieldStore {
         self.index_of(database)?.ok_or_else(damaged_catalogue_error)
     }
 
+    /// The caches of this process.
+    fn caches(&self) -> &Caches {
+        let Ok(caches) = self.0.caches.get_or_make(|| Ok::<_, Infallible>(Caches::default()));
+        caches
+    }
+
     /// Locks the known databases.
-    fn lock_databases(&self) -> std::sync::MutexGuard<'_, HashMap<String, DatabaseIndex>> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_databases(&self) -> MutexGuard<'_, HashMap<String, DatabaseIndex>> {
+        self.caches().known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks the names of fields of known databases.
-    fn names(&self) -> std::sync::MutexGuard<'_, HashMap<String, names::Names>> {
-        self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
+    fn names(&self) -> MutexGuard<'_, HashMap<String, names::Names>> {
+        self.caches().names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All databases, by their keys.
