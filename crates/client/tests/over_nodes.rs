@@ -5,6 +5,7 @@ mod leases;
 mod served;
 
 use esker::types::info::{ContainerRef, OpenMode, Part};
+use esker::types::limits::ABANDONED_CONTAINERS_MAX;
 use esker::types::ops::{
     Change, Commit, CommitId, Cond, Preparation, Sink, Source, Update, Value, Write, WriteOp,
 };
@@ -341,14 +342,45 @@ impl Interceptor for Answers {
     }
 }
 
+/// A pool whose first node answers as the value says.
+fn pool_with_answers(map: &Map) -> (ShardedPool, Arc<Answers>) {
+    let first = Native::open(&map.nodes[0].directory, OpenMode::ReadWrite).expect("the part");
+    let answers = Answers::new();
+    let first: Arc<dyn Pool> = Arc::new(PoolBetween::before(Arc::new(first), &answers));
+    let pool = ShardedPool::open(map, Path::new("none.map"), vec![(0, first)]).expect("the pool");
+    (pool, answers)
+}
+
+#[test]
+fn failed_creations_are_refused_before_they_leave_too_many_parts() {
+    let folder = Folder::new();
+    let map = map(&folder.0);
+    let (pool, answers) = pool_with_answers(&map);
+    let create = || {
+        let created = pool.create_container(&NewContainer::named("c")).wait();
+        created.map(drop).map_err(|error| error.message().to_owned())
+    };
+    for _ in 0..ABANDONED_CONTAINERS_MAX {
+        // It answers before the creation on the others.
+        answers.lose(1, false);
+        assert_eq!(create().unwrap_err(), "node n0 is lost");
+    }
+    let parts = [0, ABANDONED_CONTAINERS_MAX, ABANDONED_CONTAINERS_MAX];
+    assert_eq!(containers_of_nodes(&map), parts);
+    answers.lose(1, false);
+    let refused = create().unwrap_err();
+    assert!(refused.contains("ABANDONED_CONTAINERS_MAX"), "{refused}");
+    assert_eq!(containers_of_nodes(&map), parts);
+    answers.lose(i64::MAX, false);
+    create().expect("a container");
+    assert_eq!(containers_of_nodes(&map), [1; 3]);
+}
+
 #[test]
 fn parts_of_a_failed_creation_are_removed_once_the_first_node_answers() {
     let folder = Folder::new();
     let map = map(&folder.0);
-    let first = Native::open(&map.nodes[0].directory, OpenMode::ReadWrite).expect("the part");
-    let answers = Answers::new();
-    let first: Arc<dyn Pool> = Arc::new(PoolBetween::before(Arc::new(first), &answers));
-    let pool = ShardedPool::open(&map, Path::new("none.map"), vec![(0, first)]).expect("the pool");
+    let (pool, answers) = pool_with_answers(&map);
     let create = |label| pool.create_container(&NewContainer::named(label)).wait();
     create("kept").expect("a container");
     // It answers before the creation on the others, and is lost when it is to create the container itself.

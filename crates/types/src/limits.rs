@@ -123,6 +123,10 @@ pub const DECISIONS_MAX: usize = 1 << 16;
 /// Commit decisions that are swept at a time.
 pub const DECISIONS_SWEPT_MAX: usize = 4096;
 
+/// Containers whose creation failed on a pool over nodes, and whose parts a process has still to remove. At this number,
+/// it creates no further ones.
+pub const ABANDONED_CONTAINERS_MAX: usize = 64;
+
 /// Most bytes of the values of a dkey that one operation removes and returns.
 pub const TAKEN_BYTES_MAX: u64 = 256 << 10;
 

@@ -9,11 +9,13 @@ use crate::sharded::sweep::KnownClock;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Placement, Pool, Reply,
 };
+use esker_os::ForkLock;
 use esker_os::executor::{Wait, side_by_side, task};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, Space};
+use esker_types::limits::ABANDONED_CONTAINERS_MAX;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Concurrent requests of one operation to different nodes.
@@ -36,8 +38,9 @@ pub(crate) struct Shared {
     pub(crate) timeouts: Timeouts,
     pub(crate) dial: Arc<dyn Dial>,
     /// Containers whose creation failed here, and of which other nodes may have a part. The first node may have the
-    /// container: it did not answer.
-    abandoned: Mutex<Vec<Uuid>>,
+    /// container: it did not answer. A forked child starts without any: its parent removes them. While there are
+    /// [`ABANDONED_CONTAINERS_MAX`], no creation begins that could add another one.
+    abandoned: ForkLock<Vec<Uuid>>,
 }
 
 /// Timeouts of a client that waits for others.
@@ -191,7 +194,7 @@ impl ShardedPool {
         }
         let url = format!("nodes:{}", path.display());
         let (uuid, label) = (map.uuid, map.label.clone());
-        let abandoned = Mutex::default();
+        let abandoned = ForkLock::default();
         let shared = Shared { uuid, label, url, placement, members, timeouts, dial, abandoned };
         let pool = Self(Arc::new(shared));
         resolved!(&pool.0, 0, pool.0.catalog().info().await)?;
@@ -214,6 +217,15 @@ impl ShardedPool {
 fn is_refusal(error: &Error) -> bool {
     use ErrorKind::{Exists, InDoubt, Invalid, NoSpace};
     matches!(error.kind(), Exists | InDoubt | Invalid | NoSpace)
+}
+
+#[cold]
+fn too_many_abandoned_error() -> Error {
+    let message = format!(
+        "{ABANDONED_CONTAINERS_MAX} containers (ABANDONED_CONTAINERS_MAX) whose creation failed could not be removed \
+         from all nodes: try again once all nodes answer"
+    );
+    Error::new(ErrorKind::Overflow, message)
 }
 
 #[cold]
@@ -300,6 +312,10 @@ impl Shared {
         let uuid = new.uuid.map_or_else(esker_os::random_uuid, Ok)?;
         self.check_before_creation(new).await?;
         self.remove_abandoned().await;
+        // A container with a given UUID is not added to the list.
+        if new.uuid.is_none() && self.abandoned.lock().len() >= ABANDONED_CONTAINERS_MAX {
+            return Err(too_many_abandoned_error());
+        }
         let part = NewContainer::nameless().with_uuid(uuid).with_checksum(new.checksum);
         let made = self.on_others(|member| member.pool().create_container(&part)).await;
         let made = made
@@ -315,7 +331,7 @@ impl Shared {
         };
         if created.is_err() && new.uuid.is_none() && !(is_refused && self.remove_failed(uuid).await)
         {
-            self.abandoned().push(uuid);
+            self.abandoned.lock().push(uuid);
         }
         created
     }
@@ -355,20 +371,16 @@ impl Shared {
     /// A creation that failed without an answer may still wait for the lock of the catalog, which a list does not take.
     /// A change takes the same lock: this one changes nothing, and ends after the creations that waited before it.
     async fn remove_abandoned(&self) {
-        let abandoned = std::mem::take(&mut *self.abandoned());
-        if abandoned.is_empty() {
+        // They stay in the list meanwhile, so that none is lost if the caller drops this future.
+        let abandoned = self.abandoned.lock().clone();
+        if abandoned.is_empty() || self.catalog().set_metadata(&[]).await.is_err() {
             return;
         }
-        let is_done = self.catalog().set_metadata(&[]).await.is_ok();
         for uuid in abandoned {
-            if !is_done || !self.remove_failed(uuid).await {
-                self.abandoned().push(uuid);
+            if self.remove_failed(uuid).await {
+                self.abandoned.lock().retain(|left| *left != uuid);
             }
         }
-    }
-
-    fn abandoned(&self) -> MutexGuard<'_, Vec<Uuid>> {
-        self.abandoned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the catalog has a container with this UUID. Fails if the first node, which has the catalog, does not
