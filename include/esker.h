@@ -165,7 +165,8 @@ esker_field_pending(daos_handle_t fsh, uint64_t *count, uint64_t *bytes);
 
 /**
  * Make all fields visible that were archived with this handle, at one moment. They mask existing
- * fields with the same keys. If it fails, nothing is visible, and it can be repeated.
+ * fields with the same keys. If it fails, all are visible or none, and it can be repeated. After
+ * -DER_DATA_LOSS, nothing is pending any more, and the fields can be archived again.
  */
 int
 esker_field_flush(daos_handle_t fsh, daos_event_t *ev);

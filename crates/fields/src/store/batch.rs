@@ -138,7 +138,8 @@ fn is_held(marker: &Object) -> Result<bool> {
 #[cold]
 pub(super) fn purged_error() -> Error {
     let text = "fields that were archived since the last flush are lost: a purge of the store took this writer for \
-                dead and removed them; archive them again, and flush";
+                dead and removed them, or this flush had succeeded before and others have removed its fields since; \
+                archive them again, and flush";
     Error::new(ErrorKind::DataLoss, text)
 }
 

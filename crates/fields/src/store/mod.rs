@@ -14,6 +14,7 @@ mod moves;
 mod names;
 mod purge;
 mod removal;
+mod repeated;
 mod retrieve;
 mod stats;
 mod together;

@@ -134,6 +134,18 @@ impl FieldStore {
         Ok(arrays)
     }
 
+    /// Arrays that removals have not destroyed yet. Their names are gone.
+    pub(super) fn arrays_being_removed(&self) -> Result<HashSet<ObjectId>> {
+        let (catalogue, mut arrays) = (self.catalogue(), HashSet::new());
+        for akey in all_akeys(catalogue, layout::REMOVALS)? {
+            let Some(removal) = fetch_removal(catalogue, &akey)? else { continue };
+            for number in removal.0 {
+                arrays.insert(layout::field_oid(self.container(), number)?);
+            }
+        }
+        Ok(arrays)
+    }
+
     /// Removes the bytes of a field that no index names any more.
     pub(super) fn destroy(&self, oid: ObjectId) -> Result<()> {
         layout::field(self.container(), oid)?.destroy(Access::Latest).wait()
@@ -188,6 +200,16 @@ mod tests {
         assert_eq!(purge(&store).unwrap(), Purged::default());
         // A process that was slow, not dead, repeats the rest.
         store.finish(&removal).unwrap();
+    }
+
+    /// The bytes of a field are no longer safe once its removal has begun, even if they are still stored.
+    #[test]
+    fn arrays_of_an_interrupted_removal_are_found() {
+        let store = store("removal-found");
+        let removal = end_between(&store);
+        assert_eq!(store.arrays_being_removed().unwrap().len(), removal.0.len());
+        purge(&store).unwrap();
+        assert!(store.arrays_being_removed().unwrap().is_empty());
     }
 
     #[test]

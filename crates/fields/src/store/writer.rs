@@ -35,11 +35,11 @@ pub struct FieldWriter {
 }
 
 /// Fields that wait for the flush, by database.
-type Pending = BTreeMap<String, BTreeMap<String, Data>>;
+pub(super) type Pending = BTreeMap<String, BTreeMap<String, Data>>;
 
 /// Fields that wait for the flush in one index: the locations of each datum. Of two fields with one key, the later one
 /// masks the earlier one.
-type Data = BTreeMap<String, Vec<FieldLocation>>;
+pub(super) type Data = BTreeMap<String, Vec<FieldLocation>>;
 
 /// Field numbers that this writer has reserved. While it has a lease on them, no purge removes their arrays.
 struct Numbers {
@@ -183,9 +183,11 @@ impl FieldWriter {
     /// store until a purge removes them.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSpace`] and other errors of the backend: then nothing is visible, and the flush can be repeated.
-    /// [`ErrorKind::DataLoss`] if a purge took this writer for dead and removed its fields: then nothing is pending any
-    /// more, and the fields can be archived again.
+    /// [`ErrorKind::NoSpace`] and other errors of the backend: then all fields are visible or none, and the flush can be
+    /// repeated.
+    /// [`ErrorKind::DataLoss`] if a purge took this writer for dead and removed its fields, or if an earlier attempt was
+    /// committed all the same and a purge or wipe has removed fields of it: then nothing is pending any more, and the
+    /// fields can be archived again.
     pub fn flush(&mut self) -> Result<()> {
         if self.pending.is_empty() {
             return Ok(());
@@ -208,10 +210,16 @@ impl FieldWriter {
         }
     }
 
-    /// True if a flush fails because a purge may have removed its fields.
+    /// True if a flush fails because others may have removed its fields.
     fn is_purged(&self, error: &Error) -> bool {
-        error.kind() == ErrorKind::DataLoss
-            && matches!(self.store.has_batches(&self.batches, Access::Latest), Ok(false))
+        error.kind() == ErrorKind::DataLoss && matches!(self.has_fields(Access::Latest), Ok(false))
+    }
+
+    /// False if others may have removed pending fields: a purge that took this writer for dead, or anybody after an
+    /// earlier attempt of this flush that was committed all the same.
+    fn has_fields(&self, access: Access<'_>) -> Result<bool> {
+        Ok(self.store.has_batches(&self.batches, access)?
+            && (!self.is_repeated || self.store.has_arrays(&self.pending, access)?))
     }
 
     /// Drops all fields that wait to be flushed.
@@ -251,7 +259,7 @@ impl FieldWriter {
 
     /// Writes the entries of all pending fields within the transaction of the flush.
     fn stage(&self, staging: &Staging<'_>) -> Result<()> {
-        if !self.store.has_batches(&self.batches, Access::Tx(staging.transaction))? {
+        if !self.has_fields(staging.access())? {
             return Err(purged_error());
         }
         for (database, indexes) in &self.pending {
@@ -359,7 +367,7 @@ impl<'t> Staging<'t> {
 
 /// A key that no other masked field of the datum has: locations differ in their array or in the time of archiving. It
 /// is part of the format, so that a repeated flush finds its own fields.
-fn masked_akey(datum: &str, location: &[u8]) -> Vec<u8> {
+pub(super) fn masked_akey(datum: &str, location: &[u8]) -> Vec<u8> {
     layout::masked_akey(datum, Checksum::Crc64.sum(location))
 }
 
@@ -425,6 +433,38 @@ mod tests {
         let all = Selection::everything(store.schema());
         assert_eq!(store.purge(&all, true, |_| Ok(())).unwrap().masked, 1);
         assert_eq!(store.field(&key()).unwrap().read().unwrap(), b"first");
+    }
+
+    /// A flush that is repeated after it was committed does not bring back the name of a field whose bytes are gone.
+    #[test]
+    fn repeated_flush_fails_after_its_fields_were_removed() {
+        type Remove = fn(&FieldStore);
+        let purge: Remove = |store| {
+            let mut other = store.writer();
+            other.archive(&key(), b"second").unwrap();
+            other.flush().unwrap();
+            store.purge(&Selection::everything(store.schema()), true, |_| Ok(())).unwrap();
+        };
+        let wipe: Remove = |store| {
+            let request = crate::request::Request::parse(&key().to_string()).unwrap();
+            let selection = request.expand(store.schema(), crate::Date::today()).unwrap();
+            store.wipe(&selection, true, |_| Ok(())).unwrap();
+        };
+        for (name, remove, left) in [("purge", purge, Some(b"second")), ("wipe", wipe, None)] {
+            let store = store(&format!("memory:fields-repeated-{name}"));
+            let mut writer = store.writer();
+            writer.archive(&key(), b"first").unwrap();
+            let (pending, batches) = (writer.pending.clone(), writer.batches.clone());
+            writer.flush().unwrap();
+            remove(&store);
+            (writer.pending, writer.batches, writer.is_repeated) = (pending, batches, true);
+            assert_eq!(writer.flush().unwrap_err().kind(), ErrorKind::DataLoss, "{name}");
+            let found = store.field(&key()).ok().map(|field| field.read().unwrap());
+            assert_eq!(found, left.map(|bytes| bytes.to_vec()), "{name}");
+            writer.archive(&key(), b"third").unwrap();
+            writer.flush().unwrap();
+            assert_eq!(store.field(&key()).unwrap().read().unwrap(), b"third");
+        }
     }
 
     /// The key of a masked field, byte by byte. Keys of earlier releases are read and purged as well.
