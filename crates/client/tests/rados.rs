@@ -1,8 +1,10 @@
 //! The conformance suite on Ceph pools, on the cluster that an environment variable names.
 #![cfg(feature = "rados")]
 use esker::types::info::{ContainerRef, OpenMode};
-use esker::types::limits::RADOS_PIECE_INLINE_MAX;
-use esker::types::ops::{Anchor, Cond, ListLimit, Sink, Source, Update, Value, Write, WriteOp};
+use esker::types::limits::{RADOS_INLINE_MAX, RADOS_PIECE_INLINE_MAX, RADOS_TX_BYTES_MAX};
+use esker::types::ops::{
+    Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value, Write, WriteOp,
+};
 use esker::types::{ErrorKind, Extent, FLAT_AKEY, ObjectClass, ObjectType, Uuid};
 use esker::{Access, ArrayAttributes, Pool, Rados, RadosUrl, Wait};
 use esker_backend::NewContainer;
@@ -198,6 +200,44 @@ fn bytes_of_a_transaction_are_stored_before_its_commit_decision() {
     container.write(&[punch, put(array, &chunk, &records)], Access::Latest).wait().expect("both");
     let blobs = rados_objects(&pool, uuid).into_iter().filter(|name| name.starts_with("b."));
     assert_eq!(blobs.count(), 1);
+}
+
+/// The attributes of an Array and its first chunk are in one RADOS object, whose data belongs to the chunk.
+#[test]
+fn long_records_of_dkeys_zero_and_one_do_not_overwrite_each_other() {
+    let Some(cluster) = cluster() else { return };
+    let pool = Pool::from_backend(cluster.pool(), OpenMode::ReadWrite);
+    pool.create_container(&NewContainer::named("test")).wait().expect("a container");
+    let container = pool.open_container("test", OpenMode::ReadWrite).wait().expect("opening");
+    let (len, orders) = (4 * RADOS_PIECE_INLINE_MAX, [[0u64, 1], [1, 0]]);
+    let extents = [Extent::new(0, len as u64)];
+    for (number, together) in [(0, false), (1, false), (2, true), (3, true)] {
+        let oid = container.generate_oid(0, number, ObjectType::ArrayByte, None, 0).expect("an id");
+        let dkeys = orders[number as usize % 2].map(u64::to_ne_bytes);
+        let bytes = dkeys.map(|dkey| vec![7 + u64::from_ne_bytes(dkey) as u8; len]);
+        let records = |bytes| {
+            let value =
+                Value::Array { record_size: 1, extents: &extents, data: Source::One(bytes) };
+            [Update { akey: FLAT_AKEY, cond: Cond::NONE, value }]
+        };
+        let updates = [records(&bytes[0]), records(&bytes[1])];
+        let op = |at: usize| {
+            let (dkey, updates) = (&dkeys[at][..], &updates[at][..]);
+            Write { oid, op: WriteOp::Update { dkey, cond: Cond::NONE, updates } }
+        };
+        let write = |writes: &[Write<'_>]| container.write(writes, Access::Latest).wait();
+        match together {
+            true => write(&[op(0), op(1)]).expect("writing both"),
+            false => [0, 1].into_iter().for_each(|at| write(&[op(at)]).expect("writing one")),
+        }
+        for (dkey, bytes) in dkeys.iter().zip(&bytes) {
+            let mut found = vec![0; len];
+            let mut fetches = [Fetch::array(FLAT_AKEY, 1, &extents, Sink::One(&mut found))];
+            let object = container.object(oid);
+            object.fetch(dkey, Cond::NONE, &mut fetches, Access::Latest).wait().expect("reading");
+            assert!(found == *bytes, "dkey {dkey:?}");
+        }
+    }
 }
 
 /// The error of the lookup tells what is wrong: only a missing entry means that the container was destroyed.

@@ -55,6 +55,12 @@ pub(super) fn shards(oid: ObjectId, targets: u32) -> Vec<String> {
     (0..count).map(|index| shard(oid, index)).collect()
 }
 
+/// True if the bytes of a dkey (in encoded form) may be in the data of the RADOS object that has its records: it is a
+/// chunk of an array. Dkey 0 has its records in the object of the first chunk, whose data belongs to that chunk alone.
+pub(super) fn has_data(oid: ObjectId, dkey: &[u8]) -> bool {
+    is_array(oid) && dkey.try_into().map_or(0, u64::from_be_bytes) >= FIRST_CHUNK
+}
+
 /// The object whose shard or chunk has this name; `None` for other RADOS objects.
 pub(super) fn object_of(name: &str) -> Option<ObjectId> {
     let digits = name.strip_prefix("o.").or_else(|| name.strip_prefix("c."))?.get(..32)?;
@@ -149,6 +155,7 @@ pub(super) fn own_chunk(oid: ObjectId, dkey: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_types::{ObjectClass, ObjectType};
 
     #[test]
     fn keys_round_trip_in_order_and_without_zero_bytes() {
@@ -170,6 +177,15 @@ mod tests {
         let all = [2u64, 3, 255, 256, u64::MAX].map(chunk_key);
         assert!(all.iter().rev().is_sorted());
         assert_eq!(chunk_of(&all[3]), Some(256));
+    }
+
+    #[test]
+    fn only_chunks_of_arrays_have_their_bytes_in_an_object() {
+        let oid = |otype| ObjectId::generate(0, 1, otype, ObjectClass::S1);
+        let (array, kv) = (oid(ObjectType::ArrayByte), oid(ObjectType::KvHashed));
+        let has_data = |oid, dkey: u64| has_data(oid, &dkey.to_be_bytes());
+        assert_eq!([0, 1, 2].map(|dkey| has_data(array, dkey)), [false, true, true]);
+        assert!(!has_data(kv, 1));
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl Writer<'_> {
     }
 
     /// Writes the first records of a chunk without reading the chunk before. `None` if the chunk may have records
-    /// already, or the object is not an Array: then the caller must read.
+    /// already, or is not a chunk of an Array: then the caller must read.
     async fn append(
         &self,
         oid: ObjectId,
@@ -113,7 +113,8 @@ impl Writer<'_> {
         (record_size, extent): (u64, Extent),
         data: Source<'_>,
     ) -> Result<Option<Epoch>> {
-        if !names::is_array(oid) {
+        let (encoded, akey) = (encode_dkey(oid, dkey)?, encode_akey(oid, FLAT_AKEY)?);
+        if !names::has_data(oid, &encoded) {
             return Ok(None);
         }
         if let Some(chunk) = names::own_chunk(oid, dkey) {
@@ -122,7 +123,7 @@ impl Writer<'_> {
             }
             self.record_chunks(oid, &[chunk]).await?;
         }
-        let (dkey, akey) = (encode_dkey(oid, dkey)?, encode_akey(oid, FLAT_AKEY)?);
+        let dkey = encoded;
         let key = names::entry(&dkey, &akey);
         let epoch = Epoch::now();
         // A copy, because the caller's buffer may change between computing the checksum and sending.
@@ -388,7 +389,9 @@ impl<'a> Work<'a> {
 
 /// True if the bytes of an akey may be stored in the data of the object that has its record.
 fn is_of_array(path: &AkeyPath) -> Result<bool> {
-    Ok(names::is_array(path.oid) && path.akey == encode_akey(path.oid, FLAT_AKEY)?)
+    Ok(names::has_data(path.oid, &path.dkey) && path.akey == encode_akey(path.oid, FLAT_AKEY)?)
+}
+
 }
 
 #[cold]
