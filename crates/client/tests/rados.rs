@@ -240,6 +240,40 @@ fn long_records_of_dkeys_zero_and_one_do_not_overwrite_each_other() {
     }
 }
 
+/// Long values are stored before the change that refers to them. An OSD refuses requests of more than 90 MiB
+/// (`osd_max_write_size`), and a transaction has at most [`RADOS_TX_BYTES_MAX`] bytes of small values.
+#[test]
+fn a_failed_change_leaves_no_long_values() {
+    let Some(cluster) = cluster() else { return };
+    let pool = Pool::from_backend(cluster.pool(), OpenMode::ReadWrite);
+    let uuid =
+        pool.create_container(&NewContainer::named("test")).wait().expect("a container").uuid;
+    let container = pool.open_container("test", OpenMode::ReadWrite).wait().expect("opening");
+    let id = |lo| container.generate_oid(0, lo, ObjectType::KvHashed, None, 0).expect("an id");
+    let (long, large) = (vec![7; RADOS_INLINE_MAX + 1], vec![7; 91 << 20]);
+    let put = |akey, bytes| {
+        let value = Value::Single(Source::One(bytes));
+        Update { akey, cond: Cond::NONE, value }
+    };
+    let keys: Vec<[u8; 4]> =
+        (0..=(RADOS_TX_BYTES_MAX / RADOS_INLINE_MAX) as u32).map(u32::to_be_bytes).collect();
+    let small: Vec<_> = keys.iter().map(|key| put(key, &long[..RADOS_INLINE_MAX])).collect();
+    let (long, large) = ([put(FLAT_AKEY, &long)], [put(FLAT_AKEY, &large)]);
+    let write = |oid, updates| {
+        let op = WriteOp::Update { dkey: b"dkey", cond: Cond::NONE, updates };
+        Write { oid, op }
+    };
+    let (first, rest) = small.split_at(small.len() / 2);
+    for writes in [
+        vec![write(id(1), &long[..]), write(id(2), &large)],
+        vec![write(id(1), &long), write(id(2), first), write(id(2), rest)],
+    ] {
+        container.write(&writes, Access::Latest).wait().expect_err("too large");
+        let left = rados_objects(&pool, uuid).into_iter().filter(|name| name.starts_with("b."));
+        assert_eq!(left.count(), 0);
+    }
+}
+
 /// The error of the lookup tells what is wrong: only a missing entry means that the container was destroyed.
 #[test]
 fn a_rename_reports_why_the_entry_of_its_container_cannot_be_read() {

@@ -157,22 +157,23 @@ impl<'a> BlobChanges<'a> {
     }
 
     /// Removes blobs that no record refers to any more. Call it after the commit.
-    pub(super) async fn remove_old(&self) -> Result<()> {
-        self.remove(self.old.difference(&self.kept)).await
+    pub(super) async fn remove_old(&self) {
+        self.remove(self.old.difference(&self.kept)).await;
     }
 
     /// Removes the blobs that this change has stored, because its commit failed.
-    pub(super) async fn remove_new(&self) -> Result<()> {
-        self.remove(self.new.iter()).await
+    pub(super) async fn remove_new(&self) {
+        self.remove(self.new.iter()).await;
     }
 
-    /// Removes the objects (blobs) with these ids.
-    async fn remove(&self, ids: impl Iterator<Item = &[u8; 16]>) -> Result<()> {
+    /// Removes the objects (blobs) with these ids. An error does not change the outcome of the commit: a blob that stays
+    /// only uses space.
+    async fn remove(&self, ids: impl Iterator<Item = &[u8; 16]>) {
         let remove = |id: &[u8; 16]| {
             let (space, object) = (self.space, names::blob(*id));
             task(async move { space.remove(&object).await })
         };
-        join_all(ids.map(remove).collect()).await.into_iter().collect()
+        drop(join_all(ids.map(remove).collect()).await);
     }
 }
 

@@ -279,25 +279,45 @@ impl<'a> Work<'a> {
     }
 
     /// Stores the changes: in one operation if they concern one RADOS object, else in a transaction. New blobs are
-    /// removed again on a conflict, and replaced ones afterwards.
+    /// removed again on a conflict or error, and replaced ones afterwards.
     async fn carry_out(mut self, epoch: Epoch) -> Result<Outcome> {
         let changed = std::mem::take(&mut self.changed);
         self.record_new_chunks(&changed).await?;
         // Removals first: a patch that removes another object makes this a transaction.
         self.remove_emptied(&changed);
-        let alone = self.is_alone(&changed);
         let mut blobs = BlobChanges::new(&self.writing.space);
-        for (path, new) in changed {
-            if !self.change(&mut blobs, path, new, epoch, alone).await? {
-                blobs.remove_new().await?;
-                return Ok(Outcome::Conflict);
+        match self.change_all(&mut blobs, changed, epoch).await {
+            Ok(true) => {}
+            stopped => {
+                blobs.remove_new().await;
+                return stopped.map(|_| Outcome::Conflict);
             }
         }
         let patches: Vec<_> = self.patches.into_values().filter(Patch::is_needed).collect();
-        match self.writing.space.commit(patches).await? {
-            Outcome::Done => blobs.remove_old().await.map(|()| Outcome::Done),
-            Outcome::Conflict => blobs.remove_new().await.map(|()| Outcome::Conflict),
+        let outcome = self.writing.space.commit(patches).await;
+        match &outcome {
+            Ok(Outcome::Done) => blobs.remove_old().await,
+            // If the change is committed, its records refer to the new blobs.
+            Err(error) if may_be_committed(error) => {}
+            Ok(Outcome::Conflict) | Err(_) => blobs.remove_new().await,
         }
+        outcome
+    }
+
+    /// Adds all changes to the patches. False if data was changed meanwhile.
+    async fn change_all(
+        &mut self,
+        blobs: &mut BlobChanges<'_>,
+        changed: BTreeMap<AkeyPath, Option<Stored<Piece>>>,
+        epoch: Epoch,
+    ) -> Result<bool> {
+        let alone = self.is_alone(&changed);
+        for (path, new) in changed {
+            if !self.change(blobs, path, new, epoch, alone).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// True if all changes and conditions concern one RADOS object. Only then can bytes be written to its data: the
@@ -392,6 +412,9 @@ fn is_of_array(path: &AkeyPath) -> Result<bool> {
     Ok(names::has_data(path.oid, &path.dkey) && path.akey == encode_akey(path.oid, FLAT_AKEY)?)
 }
 
+/// True for errors of a commit that may have taken effect all the same.
+fn may_be_committed(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::TxUncertain | ErrorKind::Io)
 }
 
 #[cold]
