@@ -55,7 +55,7 @@ impl Space {
         let outcome = self.lock_all(&id, &patches).await;
         match outcome {
             Ok(Outcome::Done) if self.set_state(&id, COMMITTED).await? => {
-                self.finish(&id, &patches).await?;
+                self.finish(&id, &patches).await.map_err(not_applied_error)?;
                 Ok(Outcome::Done)
             }
             other => {
@@ -141,7 +141,9 @@ impl Space {
             .iter()
             .map(|patch| Ok(task(self.write_unless_done(&patch.object, step(patch)?))));
         join_all(steps.collect::<Result<_>>()?).await.into_iter().collect::<Result<()>>()?;
-        self.remove(&names::transaction(id)).await
+        // No object is locked any more, so nobody reads a record that stays. It only uses space.
+        let _ = self.remove(&names::transaction(id)).await;
+        Ok(())
     }
 
     /// Performs an operation, unless another client has done so before.
@@ -234,6 +236,20 @@ fn transaction_too_large_error(bytes: usize) -> Error {
     Error::new(ErrorKind::Overflow, message).with_needed(bytes as u64)
 }
 
+/// The error of a transaction that is committed, but not applied to all its objects. After a timeout, the caller must
+/// expect that in any case.
+#[cold]
+fn not_applied_error(cause: Error) -> Error {
+    if cause.kind() == ErrorKind::TimedOut {
+        return cause;
+    }
+    let message = format!(
+        "the change is committed, but not yet visible, because its RADOS objects could not be changed: the next client that \
+         uses them completes it: read them before you repeat the change ({cause})"
+    );
+    Error::new(ErrorKind::TxUncertain, message)
+}
+
 #[cold]
 fn damaged_transaction_error(object: &str) -> Error {
     let message =
@@ -244,6 +260,14 @@ fn damaged_transaction_error(object: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn committed_transaction_is_not_reported_as_failed() {
+        let kind = |cause: ErrorKind| not_applied_error(cause.into()).kind();
+        assert_eq!(kind(ErrorKind::NoSpace), ErrorKind::TxUncertain);
+        assert_eq!(kind(ErrorKind::NoPermission), ErrorKind::TxUncertain);
+        assert_eq!(kind(ErrorKind::TimedOut), ErrorKind::TimedOut);
+    }
 
     #[test]
     fn patches_round_trip_and_damage_is_detected() {
