@@ -179,10 +179,11 @@ impl TensorStore {
         })
     }
 
-    /// All visible tensors: those with names first, sorted by name, then the others by time.
+    /// All visible tensors: those with names first, sorted by name, then the others by time. A tensor that is replaced
+    /// or renamed during the listing is listed as before or as after.
     ///
     /// # Errors
-    /// Errors of the backend.
+    /// Errors of the backend; [`ErrorKind::Again`] if a tensor is replaced over and over.
     pub fn list(&self) -> Result<Vec<Listed>> {
         let access = self.access();
         let mut names: HashMap<Uuid, String> = HashMap::new();
@@ -191,18 +192,47 @@ impl TensorStore {
                 names.insert(uuid, name);
             }
         }
-        let mut listed = Vec::new();
+        let mut listed = HashMap::new();
         for key in all_keys(&self.tensors, access)? {
             let Some(uuid) = Uuid::parse(&key) else { continue };
             let Some(record) = self.record(uuid, access)? else { continue };
-            let name = names.remove(&uuid).filter(|name| record.names.contains(name));
-            let is_visible = name.is_some() || record.names.is_empty();
-            if record.state() == State::Committed && is_visible {
-                listed.push(Listed::new(uuid, name, &record)?);
+            if record.state() != State::Committed {
+                continue;
+            }
+            let name = match names.get(&uuid).filter(|name| record.names.contains(name)) {
+                Some(name) => Some(name.clone()),
+                // The name may refer to it since a moment ago.
+                None => self.name_of(uuid, &record, access)?,
+            };
+            if name.is_some() || record.names.is_empty() {
+                listed.insert(uuid, Listed::new(uuid, name, &record)?);
             }
         }
+        self.list_replaced(names, &mut listed)?;
+        let mut listed: Vec<Listed> = listed.into_values().collect();
         listed.sort_by(|a, b| a.order().cmp(&b.order()));
         Ok(listed)
+    }
+
+    /// Looks up names again whose tensors are not listed under them: other tensors may have these names by now.
+    fn list_replaced(
+        &self,
+        names: HashMap<Uuid, String>,
+        listed: &mut HashMap<Uuid, Listed>,
+    ) -> Result<()> {
+        for (uuid, name) in names {
+            if listed.get(&uuid).is_some_and(|listed| listed.name.as_ref() == Some(&name)) {
+                continue;
+            }
+            match self.find(&name) {
+                Ok((uuid, record)) if !listed.contains_key(&uuid) => {
+                    listed.insert(uuid, Listed::new(uuid, Some(name), &record)?);
+                }
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Gives a tensor another name, or its first. A tensor that has the name is replaced, as by a commit.

@@ -73,15 +73,23 @@ impl TensorStore {
         record: &TensorRecord,
         access: Access<'_>,
     ) -> Result<bool> {
-        if record.state() != State::Committed {
-            return Ok(false);
-        }
+        Ok(record.state() == State::Committed
+            && (record.names.is_empty() || self.name_of(uuid, record, access)?.is_some()))
+    }
+
+    /// The first name of a tensor with this record that refers to it.
+    pub(super) fn name_of(
+        &self,
+        uuid: Uuid,
+        record: &TensorRecord,
+        access: Access<'_>,
+    ) -> Result<Option<String>> {
         for name in &record.names {
             if self.named(name, access)? == Some(uuid) {
-                return Ok(true);
+                return Ok(Some(name.clone()));
             }
         }
-        Ok(record.names.is_empty())
+        Ok(None)
     }
 
     /// Records that a tensor is no longer visible.
