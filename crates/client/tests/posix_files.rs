@@ -468,6 +468,23 @@ fn refused_destruction_leaves_handles_usable() {
 }
 
 /// On a full file system there is no space for a directory, and destroying a container frees some.
+/// A process that died in a rename leaves its new label, which refers to the container already.
+#[test]
+fn interrupted_rename_can_be_repeated() {
+    let site = Site::new();
+    let container = site.container();
+    let labels = site.root().join("labels");
+    fs::copy(labels.join("c"), labels.join("new")).unwrap();
+    container.rename(Some("new")).wait().unwrap();
+    let names = || entries(&labels).into_iter().map(|path| path.file_name().unwrap().to_owned());
+    assert_eq!(names().collect::<Vec<_>>(), ["new"]);
+    // The label of another container stays refused.
+    site.pool("").create_container(&NewContainer::named("d")).wait().unwrap();
+    assert_eq!(container.rename(Some("d")).wait().unwrap_err().kind(), ErrorKind::Exists);
+    container.rename(Some("c")).wait().unwrap();
+    assert_eq!(names().collect::<Vec<_>>(), ["c", "d"]);
+}
+
 #[test]
 fn destroying_a_container_makes_no_directory() {
     let site = Site::new();

@@ -152,7 +152,8 @@ impl PoolDirectory {
     }
 
     /// Makes `label` refer to a container, by a file that can be created only once. A label that refers to no container
-    /// is left by a process that died, and is replaced.
+    /// is left by a process that died, and is replaced. One that refers to this container is left by a rename that did
+    /// not end.
     ///
     /// # Errors
     /// `Exists`.
@@ -163,6 +164,7 @@ impl PoolDirectory {
         match self.files.insert(&file, &path) {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::Exists => match self.find_label(label)? {
+                Some(found) if found.uuid == uuid => Ok(()),
                 Some(_) => Err(exists_error(label)),
                 None => self.replace_label(label, &text),
             },
@@ -261,36 +263,84 @@ impl PoolDirectory {
         fresh: Option<Meta>,
         change: impl FnOnce(&mut Meta) -> Result<()>,
     ) -> Result<()> {
-        let path = directory.join(META);
-        let Some(lock) = Locks::take_one(&self.thread_locks, &self.files, path.clone())? else {
-            return Err(gone());
-        };
-        let mut meta = Meta::read(&path)?.or(fresh).ok_or_else(gone)?;
+        let lock = self.lock_meta(directory)?;
+        let mut meta = Meta::read(&directory.join(META))?.or(fresh).ok_or_else(gone)?;
         change(&mut meta)?;
-        let bytes = meta.to_bytes();
-        lock.replace(&self.files, &path, &bytes, || Self::check_directory(directory))
+        self.replace_meta(directory, &lock, &meta)
+    }
+
+    /// Locks the metadata in a directory.
+    fn lock_meta(&self, directory: &Path) -> Result<Locks<'_>> {
+        let lock = Locks::take_one(&self.thread_locks, &self.files, directory.join(META))?;
+        lock.ok_or_else(gone)
+    }
+
+    /// Replaces the metadata in a directory, under its lock.
+    fn replace_meta(&self, directory: &Path, lock: &Locks<'_>, meta: &Meta) -> Result<()> {
+        let check = || Self::check_directory(directory);
+        lock.replace(&self.files, &directory.join(META), &meta.to_bytes(), check)
     }
 
     /// Changes the label of a container; `None` removes it. The new one is claimed first, and the old one released at
     /// the end. A process that dies in between leaves one label too many, but a named container.
     pub(super) fn rename(&self, directory: &Path, label: Option<&str>) -> Result<()> {
         let label = label.unwrap_or_default();
-        let mut old = None;
-        self.change_meta(directory, None, |meta| {
-            if meta.label == label {
-                return Ok(());
-            }
-            if !label.is_empty() {
-                self.claim_label(label, meta.uuid)?;
-            }
-            old = Some(meta.clone());
-            meta.label = label.to_owned();
-            Ok(())
-        })?;
-        old.map_or(Ok(()), |old| self.drop_label(&old))
+        let lock = self.lock_meta(directory)?;
+        let old = Meta::read(&directory.join(META))?.ok_or_else(gone)?;
+        if old.label == label {
+            return Ok(());
+        }
+        if !label.is_empty() {
+            self.claim_label(label, old.uuid)?;
+        }
+        let new = Meta { label: label.to_owned(), ..old.clone() };
+        if let Err(error) = self.replace_meta(directory, &lock, &new) {
+            self.release_claim(directory, &lock, &new);
+            return Err(error);
+        }
+        // Under the lock: a later rename may take the old label back.
+        self.drop_label(&old)
+    }
+
+    /// Removes the label that a failed rename has claimed, unless the metadata has it all the same. Without the lock,
+    /// another process may be about to store it there: then the label stays, and a later rename finds it.
+    fn release_claim(&self, directory: &Path, lock: &Locks<'_>, new: &Meta) {
+        let stored = Meta::read(&directory.join(META));
+        if lock.check().is_ok()
+            && stored.is_ok_and(|stored| stored.is_none_or(|stored| stored.label != new.label))
+        {
+            let _ = self.drop_label(new);
+        }
     }
 }
 
 pub(super) fn random_uuid() -> Result<Uuid> {
     esker_os::random_uuid()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Posix, PosixPool, PosixUrl};
+    use esker_types::info::OpenMode;
+
+    #[test]
+    fn failed_rename_gives_its_label_back() {
+        let path = std::env::temp_dir().join(format!("esker-posix-claim-{}", std::process::id()));
+        PosixPool::create(&path, false).unwrap();
+        let url = PosixUrl { path: path.clone(), fsync: None };
+        let pool = Posix::open(&url, OpenMode::ReadWrite).unwrap();
+        let directory = &pool.0.directory;
+        let meta = directory.create(&NewContainer::named("old")).unwrap();
+        let own = directory.container(meta.uuid);
+        directory.claim_label("new", meta.uuid).unwrap();
+        let lock = directory.lock_meta(&own).unwrap();
+        directory.release_claim(&own, &lock, &Meta { label: "new".to_owned(), ..meta.clone() });
+        assert!(directory.find_label("new").unwrap().is_none());
+        // A label that the metadata has is not released.
+        directory.release_claim(&own, &lock, &meta);
+        assert!(directory.find_label("old").unwrap().is_some());
+        drop(lock);
+        fs::remove_dir_all(path).unwrap();
+    }
 }
