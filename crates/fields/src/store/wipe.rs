@@ -33,9 +33,10 @@ impl FieldStore {
         mut visit: impl FnMut(&Listed) -> Result<()>,
     ) -> Result<Wiped> {
         let mut wiped = Wiped::default();
+        self.check_wipe(selection)?;
         for masked in [false, true] {
             let indexes = self.matching_indexes(selection, masked)?;
-            self.check_wipe(selection, &indexes)?;
+            self.check_databases(selection, &indexes)?;
             for matched in indexes {
                 let before = wiped.bytes;
                 let count = if masked { &mut wiped.masked } else { &mut wiped.fields };
@@ -58,9 +59,19 @@ impl FieldStore {
         Ok(wiped)
     }
 
+    /// Refuses a selection that does not name its databases completely: a wipe must not match more than the user means.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] like [`FieldStore::wipe`]; errors of the backend.
+    pub fn check_wipe(&self, selection: &Selection) -> Result<()> {
+        [false, true].into_iter().try_for_each(|masked| {
+            self.check_databases(selection, &self.matching_indexes(selection, masked)?)
+        })
+    }
+
     /// Fails if the request does not give the whole key of a database in which it removes fields, so that a short
     /// request cannot remove more than was meant.
-    fn check_wipe(&self, selection: &Selection, indexes: &[MatchedIndex]) -> Result<()> {
+    fn check_databases(&self, selection: &Selection, indexes: &[MatchedIndex]) -> Result<()> {
         indexes.iter().try_for_each(|matched| {
             match self.missing_database_names(&matched.database, selection) {
                 None => Ok(()),

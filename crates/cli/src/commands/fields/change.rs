@@ -81,7 +81,10 @@ impl Wipe {
         let change = self.change;
         let store = change.open()?;
         let (mut keys, mut all) = (Vec::new(), Wiped::default());
-        for selection in change.request.required_selections(&store)? {
+        let selections = change.request.required_selections(&store)?;
+        // Refuses all requests before the first is carried out.
+        selections.iter().try_for_each(|selection| store.check_wipe(selection))?;
+        for selection in selections {
             let wiped = store.wipe(&selection, change.doit, note(&mut keys))?;
             all.fields += wiped.fields;
             all.masked += wiped.masked;
