@@ -149,6 +149,29 @@ fn wiping_and_moving_are_dry_without_doit() {
     assert_eq!(fields(&site, &["list"]), "");
 }
 
+/// A refused request leaves the fields of the requests before it, and a file without requests changes nothing.
+#[test]
+fn requests_of_a_file_are_checked_before_the_first_is_carried_out() {
+    let site = site(&[0, 6]);
+    let two = site.file("two", format!("{DATABASE},step=0\nclass=od,step=6\n").as_bytes());
+    let refusal = |arguments: &[&str]| {
+        let (command, rest) = arguments.split_first().unwrap();
+        refused(&site, &[&["fields", command, "--store", "tank/fields"][..], rest].concat())
+    };
+    assert!(refusal(&["wipe", "--from", &two, "--doit"]).contains("name the whole database"));
+    assert_eq!(fields(&site, &["list"]).lines().count(), 2);
+    let (empty, out) = (site.file("empty", b"\n"), site.file("out", b"earlier"));
+    for arguments in
+        [&["retrieve", "-o", &out][..], &["wipe", "--doit"], &["move", "--to", "tank/b"]]
+    {
+        let error = refusal(&[arguments, &["--from", &empty]].concat());
+        assert!(error.contains("no request in "), "{error}");
+    }
+    assert_eq!(std::fs::read(out).unwrap(), b"earlier");
+}
+
+}
+
 #[test]
 fn resume_does_not_copy_existing_objects_again() {
     let site = site(&[0]);

@@ -110,14 +110,25 @@ impl RequestArg {
         requests.iter().map(|request| request.expand(store.schema(), Date::today())).collect()
     }
 
-    /// Like [`RequestArg::selections`], but an error without a request.
+    /// Like [`RequestArg::selections`], but an error without a request, also if the file has none.
     pub(super) fn required_selections(&self, store: &FieldStore) -> Result<Vec<Selection>> {
         if self.request.is_empty() && self.from.is_none() {
             let text =
                 "select fields by a request such as class=od,date=-1,step=24, or by --from FILE";
             return Err(Error::new(ErrorKind::Invalid, text));
         }
-        self.selections(store)
+        let selections = self.selections(store)?;
+        match (&self.from, selections.is_empty()) {
+            (Some(path), true) => {
+                let from = match path.as_os_str() == "-" {
+                    true => "standard input".to_owned(),
+                    false => path.display().to_string(),
+                };
+                let text = format!("no request in {from}: write one, such as class=od,step=24");
+                Err(Error::new(ErrorKind::Invalid, text))
+            }
+            _ => Ok(selections),
+        }
     }
 }
 
