@@ -123,6 +123,8 @@ fn archiving_again_masks_until_the_purge() {
     assert_eq!(fields(&site, &["dump"]).matches("masked").count(), 1);
     let two = site.file("two", b"step=0\nstep=6\n");
     let states = fields(&site, &["dump", "--from", &two]);
+    let piped = ["fields", "dump", "--store", "tank/fields", "--from", "-"];
+    assert_eq!(site.feed(&piped, b"step=0\nstep=6\n"), states.as_bytes());
     let states: Vec<_> = states.lines().map(|line| line.split_once(' ').unwrap().0).collect();
     assert_eq!(states, ["current", "current", "masked"]);
     assert_eq!(answer(&site, &["purge"])["masked"], json!(1));

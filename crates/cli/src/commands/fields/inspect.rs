@@ -8,6 +8,7 @@ use clap::Args;
 use esker::Wait;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
+use esker_fields::request::Selection;
 use esker_fields::{FieldStore, Listed};
 use serde_json::json;
 
@@ -25,22 +26,30 @@ impl Look {
         self.store.open(OpenMode::ReadOnly)
     }
 
-    /// Returns the fields of all requests. With `masked`, returns only fields that later ones with the same key mask.
-    fn listed(&self, masked: bool) -> Result<Vec<Listed>> {
+    /// Returns the fields of all requests.
+    fn listed(&self) -> Result<Vec<Listed>> {
         let store = self.open()?;
-        let mut all = Vec::new();
-        for selection in self.request.selections(&store)? {
-            if !masked {
-                all.append(&mut store.list(&selection)?);
-                continue;
-            }
-            store.visit(&selection, masked, |listed| {
-                all.push(listed);
-                Ok(true)
-            })?;
-        }
-        Ok(all)
+        let selections = self.request.selections(&store)?;
+        list(&store, &selections)
     }
+}
+
+/// The fields of all selections.
+fn list(store: &FieldStore, selections: &[Selection]) -> Result<Vec<Listed>> {
+    let listed = selections.iter().map(|selection| store.list(selection));
+    Ok(listed.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+/// The fields of all selections that later ones with the same key mask.
+fn list_masked(store: &FieldStore, selections: &[Selection]) -> Result<Vec<Listed>> {
+    let mut all = Vec::new();
+    for selection in selections {
+        store.visit(selection, true, |listed| {
+            all.push(listed);
+            Ok(true)
+        })?;
+    }
+    Ok(all)
 }
 
 /// List fields by their keys
@@ -63,7 +72,7 @@ pub(crate) struct List {
 
 impl List {
     pub(super) fn run(self) -> Result<Answer> {
-        let mut all = self.look.listed(false)?;
+        let mut all = self.look.listed()?;
         if self.no_defaults {
             let store = self.look.open()?;
             for listed in &mut all {
@@ -255,7 +264,10 @@ pub(crate) struct Dump {
 
 impl Dump {
     pub(super) fn run(self) -> Result<Answer> {
-        let (current, masked) = (self.look.listed(false)?, self.look.listed(true)?);
+        let store = self.look.open()?;
+        // Read once: standard input is empty afterwards.
+        let selections = self.look.request.selections(&store)?;
+        let (current, masked) = (list(&store, &selections)?, list_masked(&store, &selections)?);
         let line_with = |state| {
             move |listed: &Listed| {
                 format!("{state}  {}", shown::long(&listed.key, &listed.location))
