@@ -118,8 +118,12 @@ impl Purge {
         // Finding out whether a writer is alive requires write access.
         let store = change.store.open(OpenMode::ReadWrite)?;
         let (mut keys, mut all) = (Vec::new(), Purged::default());
-        for selection in change.request.selections(&store)? {
-            let purged = store.purge(&selection, change.doit, note(&mut keys))?;
+        for (number, selection) in change.request.selections(&store)?.iter().enumerate() {
+            let note = note(&mut keys);
+            let purged = match number {
+                0 => store.purge(selection, change.doit, note)?,
+                _ => store.purge_masked(selection, change.doit, note)?,
+            };
             all.masked += purged.masked;
             all.unflushed += purged.unflushed;
             all.removed += purged.removed;
