@@ -172,6 +172,22 @@ fn requests_of_a_file_are_checked_before_the_first_is_carried_out() {
     assert_eq!(std::fs::read(out).unwrap(), b"earlier");
 }
 
+#[test]
+fn links_and_sockets_in_a_directory_are_skipped_and_pipes_are_read() {
+    let site = site(&[]);
+    let dir = site.dir.join("run");
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("field"), "step 0").unwrap();
+    std::os::unix::fs::symlink("nowhere", dir.join("dangling")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(dir.join("socket")).unwrap();
+    let found = answer(&site, &["archive", "--key", &key(0), dir.to_str().unwrap()]);
+    let counted = [&found["files"], &found["fields"], &found["skipped"]];
+    assert_eq!(counted, [&json!(1), &json!(1), &json!(2)]);
+    let piped = ["fields", "archive", "--store", "tank/fields", "--key", &key(6), "/dev/stdin"];
+    site.feed(&piped, b"step 6");
+    let out = site.dir.join("out");
+    fields(&site, &["retrieve", "step=6", "-o", out.to_str().unwrap()]);
+    assert_eq!(std::fs::read(&out).unwrap(), b"step 6");
 }
 
 #[test]

@@ -153,12 +153,12 @@ impl What {
         work: impl Fn(&mut FieldWriter, &Input, &Progress) -> Result<Outcome> + Sync,
     ) -> Result<Answer> {
         let store = self.open()?;
-        let (files, bytes) = collect(&self.paths)?;
+        let inputs = collect(&self.paths)?;
         let configured = configured_jobs().map(|jobs| jobs.min(JOBS_MAX as u16));
         let jobs = self.jobs.or(configured).map_or_else(usual_jobs, usize::from);
-        let progress = Progress::new(what, bytes);
-        let plan = Plan { store: &store, files: &files, jobs, resume, progress, work };
-        Ok(plan.run()?.answer(files.len()))
+        let progress = Progress::new(what, inputs.bytes);
+        let plan = Plan { store: &store, files: &inputs.files, jobs, resume, progress, work };
+        Ok(plan.run()?.answer(&inputs))
     }
 }
 
@@ -178,6 +178,17 @@ impl Entry<'_> {
 
 fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| Error::io(format_args!("opening {}", path.display()), &error))
+}
+
+/// Refuses to adopt a stream: its bytes are gone once they are read.
+fn refuse_stream(path: &Path) -> Result<()> {
+    match std::fs::metadata(path) {
+        Ok(meta) if !meta.is_file() && !meta.is_dir() => {
+            let text = format!("{} is not a file: archive it", path.display());
+            Err(Error::new(ErrorKind::Invalid, text))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// True if an error concerns one message of the input only. The command reports it and continues with the next message.
@@ -235,6 +246,7 @@ impl Archive {
 
 impl Adopt {
     pub(super) fn run(self) -> Result<Answer> {
+        self.what.paths.iter().try_for_each(|path| refuse_stream(path))?;
         self.what.messages("adopting", false, |entry, path, keys, message| {
             if Fields::split(&message.bytes).nth(1).is_some() {
                 let text = "a message with several fields cannot be adopted: archive it";

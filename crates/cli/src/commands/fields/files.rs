@@ -19,19 +19,41 @@ pub(super) struct Input {
     pub(super) is_named: bool,
 }
 
-/// All files below the paths, sorted within each directory, and their total size in bytes.
-pub(super) fn collect(paths: &[PathBuf]) -> Result<(Vec<Input>, u64)> {
-    let (mut found, mut bytes) = (Vec::new(), 0);
+/// The files to archive.
+#[derive(Default)]
+pub(super) struct Inputs {
+    /// Sorted within each directory.
+    pub(super) files: Vec<Input>,
+    /// Their total size; that of a stream is not known.
+    pub(super) bytes: u64,
+    /// Entries of directories that are neither files nor directories, such as sockets and dangling links.
+    pub(super) skipped: usize,
+}
+
+/// All files below the paths. A path may also name a stream, such as a pipe.
+pub(super) fn collect(paths: &[PathBuf]) -> Result<Inputs> {
+    let mut found = Inputs::default();
     // A stack of paths to visit, the next one last.
     let named = paths.iter().rev().cloned();
     let mut open: Vec<_> = named.map(|path| Input { path, is_named: true }).collect();
     while let Some(input) = open.pop() {
         let path = &input.path;
         let failed = |error| Error::io(format_args!("reading {}", path.display()), &error);
-        let meta = std::fs::metadata(path).map_err(failed)?;
-        if meta.is_file() {
-            bytes += meta.len();
-            found.push(input);
+        let meta = match std::fs::metadata(path) {
+            Err(error) if !input.is_named && error.kind() == std::io::ErrorKind::NotFound => {
+                found.skipped += 1;
+                continue;
+            }
+            meta => meta.map_err(failed)?,
+        };
+        if !meta.is_dir() {
+            match meta.is_file() || input.is_named {
+                true => {
+                    found.bytes += meta.len();
+                    found.files.push(input);
+                }
+                false => found.skipped += 1,
+            }
             continue;
         }
         let entries = std::fs::read_dir(path).map_err(failed)?;
@@ -40,7 +62,7 @@ pub(super) fn collect(paths: &[PathBuf]) -> Result<(Vec<Input>, u64)> {
         entries.sort_unstable_by(|a, b| b.cmp(a));
         open.extend(entries.into_iter().map(|path| Input { path, is_named: false }));
     }
-    Ok((found, bytes))
+    Ok(found)
 }
 
 /// The result of archiving one file.
@@ -134,8 +156,10 @@ impl Archived {
         }
     }
 
-    /// The answer of the command.
-    pub(super) fn answer(self, files: usize) -> Answer {
+    /// The answer of the command about the files of `inputs`.
+    pub(super) fn answer(mut self, inputs: &Inputs) -> Answer {
+        self.skipped += inputs.skipped;
+        let files = inputs.files.len() + inputs.skipped;
         let response = json!({
             "files": files - self.skipped, "fields": self.fields, "size_bytes": self.bytes, "there": self.there,
             "duplicates": self.duplicates, "unlabelled": self.unlabelled, "skipped": self.skipped,
