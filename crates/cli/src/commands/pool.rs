@@ -296,14 +296,14 @@ impl Create {
         self.name.as_deref().or(self.label.as_deref()).unwrap_or_default()
     }
 
-    /// True if an option is given that only native pools have.
+    /// True if an option is given that only native pools have, on this machine or over nodes.
     fn reserves(&self) -> bool {
         let sizes =
             [self.size.is_some(), self.segment_size.is_some(), self.index_percent.is_some()];
         let others =
             [self.directory.dir.is_some(), self.targets.is_some(), self.durability.is_some()];
         let switches = [self.guarded, self.group.is_some(), self.huge_pages, self.no_write_buffer];
-        [&sizes[..], &others, &switches].concat().contains(&true)
+        [&sizes[..], &others, &switches, &[self.nodes.is_wanted()]].concat().contains(&true)
     }
 
     /// Specification of the pool, from the options.

@@ -43,6 +43,9 @@ fn unsupported_commands_on_posix_pools_are_refused_with_a_reason() {
     let url = format!("posix:{}/files", site.dir.display());
     let kind = |arguments: &[&str]| site.fails(arguments).0;
     assert_eq!(kind(&["pool", "create", &url, "--size", "1G"]), "invalid");
+    for option in [&["--hosts", "n[1-4]"][..], &["--job"], &["--tls"], &["--lifetime", "1h"]] {
+        assert_eq!(kind(&[&["pool", "create", &url][..], option].concat()), "invalid");
+    }
     let below = format!("posix:{}/a/b/files", site.dir.display());
     assert_eq!(kind(&["pool", "create", &below]), "not_found");
     site.ok(&["pool", "create", &url]);
