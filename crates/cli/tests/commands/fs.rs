@@ -189,6 +189,9 @@ fn find_applies_its_tests() {
     let found = site.json(&["fs", "find", "tank/home:/out", "-name", "a*"]);
     assert_eq!(found[0]["path"], json!({"text": "/out/2026/a.grib"}));
     assert_eq!(site.fails(&["fs", "find", "tank/home:/", "-colour", "red"]).0, "invalid");
+    assert_eq!(site.fails(&["fs", "find", "tank/home:/", "-not"]).0, "invalid");
+    let pathless = site.message(&["fs", "find", "-name", "x"]);
+    assert!(pathless.contains("no path to search"), "{pathless}");
 }
 
 #[test]

@@ -100,24 +100,36 @@ impl Expression {
         let (tests, depth_max) = (Vec::new(), usize::MAX);
         let mut expression = Self { tests, depth_max, depth_min: 0, print0: false, json: false };
         let (mut words, mut holds) = (Words(words.iter()), true);
+        // The last negation, until its test follows.
+        let mut negation = None;
         while let Some(word) = words.0.next() {
             let word = word.to_string_lossy();
             // Two dashes, as options of other commands have them, are accepted too.
             let test = word.strip_prefix('-').filter(|rest| rest.starts_with('-')).unwrap_or(&word);
-            match test {
-                "!" | "-not" => holds = !holds,
-                "-maxdepth" => expression.depth_max = words.number(test)?,
-                "-mindepth" => expression.depth_min = words.number(test)?,
-                "-print" | "-and" | "-a" => {}
-                "-print0" => expression.print0 = true,
-                "-json" => expression.json = true,
-                _ => {
-                    expression.tests.push((parse_test(test, &mut words, newer)?, holds));
-                    holds = true;
-                }
+            if matches!(test, "!" | "-not") {
+                (holds, negation) = (!holds, Some(test.to_owned()));
+            } else if expression.take_option(test, &mut words)? {
+                refuse_dangling(negation.as_deref())?;
+            } else {
+                expression.tests.push((parse_test(test, &mut words, newer)?, holds));
+                (holds, negation) = (true, None);
             }
         }
+        refuse_dangling(negation.as_deref())?;
         Ok(expression)
+    }
+
+    /// Takes a word that is not a test, with its value. False if it is a test.
+    fn take_option(&mut self, word: &str, words: &mut Words<'_>) -> Result<bool> {
+        match word {
+            "-maxdepth" => self.depth_max = words.number(word)?,
+            "-mindepth" => self.depth_min = words.number(word)?,
+            "-print" | "-and" | "-a" => {}
+            "-print0" => self.print0 = true,
+            "-json" => self.json = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// True if all tests hold.
@@ -133,6 +145,12 @@ impl Expression {
         }
         Ok(true)
     }
+}
+
+/// Refuses a negation that no test follows.
+fn refuse_dangling(negation: Option<&str>) -> Result<()> {
+    let refused = |word| refused(format!("{word} needs a test after it, such as {word} -empty"));
+    negation.map_or(Ok(()), |word| Err(refused(word)))
 }
 
 fn parse_test(
@@ -270,6 +288,10 @@ mod tests {
             &["-uid", "+5"],
             &["-maxdepth", "+1"],
             &["-maxdepth", "-1"],
+            &["-not"],
+            &["-empty", "!"],
+            &["!", "-maxdepth", "1", "-empty"],
+            &["-not", "-print"],
         ] {
             assert_eq!(parse(words).unwrap_err().kind(), ErrorKind::Invalid, "{words:?}");
         }

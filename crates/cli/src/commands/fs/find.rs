@@ -46,6 +46,9 @@ impl Find {
         let is_test = |word: &OsString| word == "!" || word.as_encoded_bytes().starts_with(b"-");
         let tests = self.arguments.iter().position(is_test).unwrap_or(self.arguments.len());
         let (paths, words) = self.arguments.split_at(tests);
+        if paths.is_empty() {
+            return Err(no_path_error());
+        }
         let mut mounts = Mounts::reading();
         let expression = Expression::parse(words, &mut |path| newer_than(&mut mounts, path))?;
         // --json may also follow the tests.
@@ -87,6 +90,12 @@ fn newer_than(mounts: &mut Mounts, reference: &Reference) -> Result<Time> {
             Ok(Time { seconds: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 })
         }
     }
+}
+
+#[cold]
+fn no_path_error() -> Error {
+    let message = "no path to search: write POOL/CONT:/path before the tests";
+    Error::new(ErrorKind::Invalid, message)
 }
 
 #[cold]
