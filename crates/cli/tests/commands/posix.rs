@@ -60,6 +60,33 @@ fn unsupported_commands_on_posix_pools_are_refused_with_a_reason() {
     assert_eq!(kind(&["pool", "create", "tank"]), "invalid");
 }
 
+/// User 65534 may only read the pool. Only root can run a command as that user.
+#[test]
+fn file_is_copied_out_of_a_pool_that_may_only_be_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let site = Site::in_memory();
+    let url = format!("posix:{}/files", site.dir.display());
+    site.ok(&["pool", "create", &url]);
+    site.ok(&["cont", "create", &url, "home", "--type", "posix"]);
+    let (path, out) = (format!("{url}/home:/file"), site.dir.join("out"));
+    site.feed(&["fs", "cp", "-", &path], b"content");
+    std::fs::create_dir(&out).unwrap();
+    for (dir, mode) in [(&site.dir, 0o755), (&out, 0o777)] {
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let as_other = |arguments: &[&str]| {
+        let program = site.command(arguments);
+        let mut other = support::as_user(65534, "--clear-groups");
+        other.arg(program.get_program()).args(program.get_args()).current_dir(&out).output()
+    };
+    if !as_other(&["version"]).is_ok_and(|output| output.status.success()) {
+        return esker_testing::skip("this needs to be root, and setpriv");
+    }
+    let output = as_other(&["fs", "cp", &path, "copy"]).unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(std::fs::read(out.join("copy")).unwrap(), b"content");
+}
+
 #[test]
 fn file_systems_and_fields_are_kept_in_a_pool_of_files() {
     let site = Site::new();

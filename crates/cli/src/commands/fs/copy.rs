@@ -42,12 +42,31 @@ pub(crate) struct Cp {
     jobs: JobsArg,
 }
 
+/// The file systems of a copy.
+struct Opened {
+    /// The one that holds DEST. A source in it is read from there, with the changes of this command.
+    dest: Mounts,
+    /// The others, for which permission to read is enough.
+    sources: Mounts,
+}
+
+impl Opened {
+    fn new() -> Self {
+        Self { dest: Mounts::writing(), sources: Mounts::reading() }
+    }
+
+    /// The file systems from which a source is read. DEST must be open.
+    fn of_source(&mut self, path: &FsPath) -> &mut Mounts {
+        if self.dest.has(path) { &mut self.dest } else { &mut self.sources }
+    }
+}
+
 impl Cp {
     pub(super) fn run(self) -> Result<Answer> {
         let (keep, mask) = (self.preserve || self.archive, umask());
         let workers = self.jobs.given().unwrap_or_default();
         let options = Options { workers, keep, mask, resume: false, verify: false };
-        let (run, mut mounts) = (CopyRun::new("copying", options), Mounts::writing());
+        let (run, mut mounts) = (CopyRun::new("copying", options), Opened::new());
         let Some((dest, sources)) = self.paths.split_last() else { return Ok(run.quiet_answer()) };
         for source in sources {
             match dest {
@@ -59,7 +78,7 @@ impl Cp {
                 }
             }
         }
-        mounts.flush()?;
+        mounts.dest.flush()?;
         Ok(run.quiet_answer())
     }
 
@@ -72,14 +91,14 @@ impl Cp {
     fn copy_into_container(
         &self,
         run: &CopyRun,
-        mounts: &mut Mounts,
+        mounts: &mut Opened,
         source: &Either,
         dest: &FsPath,
     ) -> Result<()> {
-        let (dir, name) = match directory(mounts, dest)? {
+        let (dir, name) = match directory(&mut mounts.dest, dest)? {
             Some(dir) => (dir, None),
             None if self.is_into() => return Err(no_directory(&dest.shown(&dest.path))),
-            None => mounts.parent(dest).map(|(dir, name)| (dir, Some(name)))?,
+            None => mounts.dest.parent(dest).map(|(dir, name)| (dir, Some(name)))?,
         };
         match source {
             Either::Host(path) if path == Path::new("-") => {
@@ -104,7 +123,7 @@ impl Cp {
     fn copy_out_of_container(
         &self,
         run: &CopyRun,
-        mounts: &mut Mounts,
+        mounts: &mut Opened,
         source: &Either,
         dest: &Path,
     ) -> Result<()> {
@@ -127,9 +146,9 @@ impl Cp {
     }
 
     /// The source in a container. As in cp(1), a symbolic link is followed unless the copy is recursive.
-    fn source(&self, mounts: &mut Mounts, path: &FsPath) -> Result<Node> {
+    fn source(&self, mounts: &mut Opened, path: &FsPath) -> Result<Node> {
         let follow = if self.is_recursive() { Follow::AllButLast } else { Follow::All };
-        let node = mounts.node(path, follow)?;
+        let node = mounts.of_source(path).node(path, follow)?;
         let shown = os(path.shown(&path.path));
         self.check(Some(node.kind()), Path::new(&shown))?;
         Ok(node)

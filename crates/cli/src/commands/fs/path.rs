@@ -96,6 +96,11 @@ impl FsPath {
         Some(Self { pool, container, path: path.to_vec() })
     }
 
+    /// The pool and container of its file system.
+    fn file_system(&self) -> (String, String) {
+        (self.pool.clone(), self.container.clone())
+    }
+
     /// Another path in the same container, as the command line writes it.
     pub(super) fn shown(&self, path: &[u8]) -> Vec<u8> {
         [self.pool.as_bytes(), b"/", self.container.as_bytes(), b":", path].concat()
@@ -123,9 +128,14 @@ impl Mounts {
         Self { read_only: false, mounted: HashMap::new() }
     }
 
+    /// True if the file system that holds a path is open.
+    pub(super) fn has(&self, path: &FsPath) -> bool {
+        self.mounted.contains_key(&path.file_system())
+    }
+
     /// The file system that holds a path.
     pub(super) fn fs(&mut self, path: &FsPath) -> Result<Dfs> {
-        let key = (path.pool.clone(), path.container.clone());
+        let key = path.file_system();
         if let Some(fs) = self.mounted.get(&key) {
             return Ok(fs.clone());
         }
