@@ -227,16 +227,21 @@ impl JobsArg {
     }
 }
 
+/// Longest time of an option: a later moment might not be representable.
+const TIME_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
 /// Value parser for a time such as `1m`, `500ms` or `1.5` (seconds).
 ///
 /// # Errors
-/// If this is not a time, with an example of one.
+/// If this is not a time, with an example of one, or if it is longer than 100 years.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let with_unit = || SignedDuration::from_str(text).ok().and_then(|time| time.try_into().ok());
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds
-        .or_else(with_unit)
-        .ok_or_else(|| "write a time as 2 (seconds), 500ms, 30s, 1m or 24h".to_owned())
+    match seconds.or_else(with_unit) {
+        Some(time) if time > TIME_MAX => Err("write a time of at most 100 years".to_owned()),
+        Some(time) => Ok(time),
+        None => Err("write a time as 2 (seconds), 500ms, 30s, 1m or 24h".to_owned()),
+    }
 }
 
 /// Value parser of `--lifetime`: a time that is not zero.
@@ -362,7 +367,7 @@ mod tests {
         {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for wrong in ["", "-1", "-1s", "soon", "1e99", "NaN"] {
+        for wrong in ["", "-1", "-1s", "soon", "1e19", "1e99", "NaN"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
     }
