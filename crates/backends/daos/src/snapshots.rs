@@ -57,7 +57,11 @@ pub(super) async fn create(container: &Container, name: &str) -> Result<Epoch> {
     let epoch = Epoch(container.create_snapshot().await?);
     if !name.is_empty() {
         let value = (names::snapshot(epoch), name.as_bytes().to_vec());
-        container.attributes().set(&[value]).await?;
+        if let Err(error) = container.attributes().set(&[value]).await {
+            // Nobody would know what a snapshot without its name is for, and it would hold space.
+            let _ = remove(container, epoch).await;
+            return Err(error);
+        }
     }
     Ok(epoch)
 }
