@@ -6,6 +6,9 @@ import contextlib
 import io
 import os
 import posixpath
+import re
+import secrets
+import time
 from typing import TYPE_CHECKING
 
 from .errors import NotFound
@@ -18,16 +21,19 @@ if TYPE_CHECKING:
     from ._esker import FileSystem
 
 
-# Ending of the name of a file that is being written. A later writer of the same file begins it again.
+# Ending of the name of a file that is being written.
 PART = ".part"
+# Time in seconds without a write after which such a file counts as that of a killed writer.
+_LEFT_OVER_SECONDS = 24 * 3600
 
 
 class ReplacingFile(io.BufferedIOBase):
     """A file for writing that replaces another at `close`: readers see the old one or the new one.
 
     Bytes are collected in memory up to `buffer_bytes`; with 0, until `close`. If an exception leaves its
-    `with`, the old file stays. A killed process leaves a file with the ending `.part`, which the next
-    writer overwrites. A child created by fork can only close its copy, which changes nothing.
+    `with`, the old file stays. Of several writers of one file, the last that closes it wins. A killed process
+    leaves a file with the ending `.part`, which a writer of the same file removes after a day. A child created by
+    fork can only close its copy, which changes nothing.
     """
 
     def __init__(
@@ -41,7 +47,10 @@ class ReplacingFile(io.BufferedIOBase):
     ) -> None:
         """Begin a file; its folder has to exist. `part` is its name until it is closed."""
         self._files, self.name, self._limit = files, path, buffer_bytes
-        self.part, self.is_stored = part or path + PART, True
+        if part is None:
+            _remove_left_over(files, path)
+        # Writers of the same file must not write to the same part.
+        self.part, self.is_stored = part or f"{path}.{secrets.token_hex(8)}{PART}", True
         self._process = os.getpid()
         self._file = files.open_file(self.part, "w", permissions=permissions)
         self._buffer, self._stored = bytearray(), 0
@@ -133,6 +142,18 @@ def remove(files: FileSystem, path: str) -> None:
     """Remove a file, if it exists."""
     with contextlib.suppress(NotFound):
         files.remove(path)
+
+
+def _remove_left_over(files: FileSystem, path: str) -> None:
+    """Remove the parts of a file that killed writers have left."""
+    folder, name = posixpath.split(path)
+    pattern = re.compile(rf"{re.escape(name)}\.[0-9a-f]{{16}}{re.escape(PART)}")
+    latest = time.time() - _LEFT_OVER_SECONDS
+    for part in filter(pattern.fullmatch, files.listdir(folder)):
+        # Another writer may be faster.
+        with contextlib.suppress(NotFound):
+            if files.stat(f"{folder}/{part}")["mtime"] < latest:
+                files.remove(f"{folder}/{part}")
 
 
 def make_folder_of(files: FileSystem, path: str) -> None:

@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -163,4 +164,18 @@ def test_a_killed_writer_leaves_the_old_checkpoint(posix, place):
         assert files.listdir("/") == ["last"]
         subprocess.run([sys.executable, "-c", KILLED, *place], check=False)
         assert checkpoints.reader("last").getvalue() == b"%d" % number
-        assert sorted(files.listdir("/")) == ["last", "last.part"]
+        (left,) = set(files.listdir("/")) - {"last"}
+        assert left.startswith("last.") and left.endswith(".part")
+        files.set(left, mtime=time.time() - 25 * 3600)
+
+
+def test_each_of_several_writers_stores_its_own_checkpoint(posix, place):
+    one, two = (Checkpoint(*place, transfer_chunk_size=1000) for _ in range(2))
+    with one.writer("last") as first:
+        first.write(b"1" * 3000)
+        with two.writer("last") as second:
+            second.write(b"2" * 2000)
+        assert one.reader("last").getvalue() == b"2" * 2000
+        first.write(b"1" * 3000)
+    assert one.reader("last").getvalue() == b"1" * 6000
+    assert esker.FileSystem(posix).listdir("/") == ["last"]
