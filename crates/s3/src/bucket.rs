@@ -31,9 +31,13 @@ pub(crate) const FILE_MODE: u32 = 0o644;
 /// The buckets of a pool.
 pub(crate) struct Buckets {
     pool: Pool,
-    /// The open buckets, by name.
-    open: Mutex<HashMap<String, Opened>>,
+    /// The open buckets, by name. Locked only for lookups, never while a container is opened or removed.
+    slots: Mutex<HashMap<String, Arc<Slot>>>,
 }
+
+/// A bucket, if it is open. Locked while its container is opened or removed, so that requests to this bucket wait, and
+/// those to others do not.
+type Slot = Mutex<Option<Opened>>;
 
 /// A bucket with files that is open. Clones share it.
 #[derive(Clone)]
@@ -59,11 +63,7 @@ impl Opened {
 
 impl Buckets {
     pub(crate) fn new(pool: Pool) -> Self {
-        Self { pool, open: Mutex::default() }
-    }
-
-    fn open(&self) -> MutexGuard<'_, HashMap<String, Opened>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { pool, slots: Mutex::default() }
     }
 
     /// The bucket of this name, which is mounted when it is first used. Above [`BUCKETS_OPEN_MAX`], drops the mounts
@@ -72,22 +72,71 @@ impl Buckets {
     /// # Errors
     /// `NoSuchBucket`; errors of the store.
     pub(crate) fn get(&self, name: &str) -> Outcome<Opened> {
-        // The lock is held during the open, so that concurrent requests open the bucket once.
-        let mut open = self.open();
-        if let Some(bucket) = open.get(name) {
-            return Ok(bucket.clone());
-        }
-        let bucket = self.mount(name)?;
-        if open.len() >= BUCKETS_OPEN_MAX {
-            open.retain(|_, bucket| bucket.is_used());
-        }
-        open.insert(name.to_owned(), bucket.clone());
-        Ok(bucket)
+        self.with_slot(name, |slot| self.open(name, slot))
     }
 
-    /// Drops the open buckets; requests that use them keep theirs. The next request opens its bucket again.
-    pub(crate) fn close_all(&self) {
-        self.open().clear();
+    /// The bucket in a slot, which is mounted if the slot is empty.
+    fn open(&self, name: &str, slot: &mut Option<Opened>) -> Outcome<Opened> {
+        match slot {
+            Some(bucket) => Ok(bucket.clone()),
+            None => Ok(slot.insert(self.mount(name)?).clone()),
+        }
+    }
+
+    /// Calls `work` with the slot of a bucket, which is locked meanwhile.
+    fn with_slot<T>(
+        &self,
+        name: &str,
+        work: impl FnOnce(&mut Option<Opened>) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let slot = self.slot(name);
+        let mut bucket = lock(&slot);
+        let result = work(&mut bucket);
+        let is_empty = bucket.is_none();
+        drop(bucket);
+        if is_empty {
+            self.remove_empty(name, &slot);
+        }
+        result
+    }
+
+    /// The slot of a bucket, perhaps a new one. Above [`BUCKETS_OPEN_MAX`], drops the slots that no request uses.
+    fn slot(&self, name: &str) -> Arc<Slot> {
+        let mut slots = lock(&self.slots);
+        if let Some(slot) = slots.get(name) {
+            return Arc::clone(slot);
+        }
+        let mut unused = Vec::new();
+        if slots.len() >= BUCKETS_OPEN_MAX {
+            slots.retain(|_, slot| {
+                let is_used = is_used(slot);
+                unused.extend((!is_used).then(|| Arc::clone(slot)));
+                is_used
+            });
+        }
+        let slot = Arc::clone(slots.entry(name.to_owned()).or_default());
+        drop(slots);
+        // An unmount may take long, so not under the lock.
+        drop(unused);
+        slot
+    }
+
+    /// Removes a slot that stayed empty, unless another request waits for it: otherwise requests with wrong names would
+    /// fill the map.
+    fn remove_empty(&self, name: &str, slot: &Arc<Slot>) {
+        let mut slots = lock(&self.slots);
+        let is_listed = slots.get(name).is_some_and(|listed| Arc::ptr_eq(listed, slot));
+        // The map and the caller have one reference each.
+        if is_listed && Arc::strong_count(slot) == 2 && lock(slot).is_none() {
+            slots.remove(name);
+        }
+    }
+
+    /// Drops an open bucket; requests that use it keep theirs. The next request opens the bucket again.
+    pub(crate) fn close(&self, name: &str) {
+        let closed = lock(&self.slots).remove(name);
+        // An unmount may take long, so not under the lock.
+        drop(closed);
     }
 
     /// The bucket of this name, with files.
@@ -95,12 +144,17 @@ impl Buckets {
     /// # Errors
     /// The errors of [`Buckets::get`]; `InvalidBucketState` if the container holds no files.
     pub(crate) fn files(&self, name: &str) -> Outcome<Bucket> {
-        if let Opened::Files(bucket) = self.get(name)? {
+        self.with_slot(name, |slot| self.open_files(name, slot))
+    }
+
+    /// The bucket with files in a slot, which is mounted if the slot is empty.
+    fn open_files(&self, name: &str, slot: &mut Option<Opened>) -> Outcome<Bucket> {
+        if let Opened::Files(bucket) = self.open(name, slot)? {
             return Ok(bucket);
         }
         // Another process may create the file system: it was not in the container yet when that was opened.
-        self.open().remove(name);
-        match self.get(name)? {
+        *slot = None;
+        match self.open(name, slot)? {
             Opened::Files(bucket) => Ok(bucket),
             Opened::Plain(_) => Err(read_only_fault(name)),
         }
@@ -158,35 +212,43 @@ impl Buckets {
         name: &str,
         is_empty: impl FnOnce(&Bucket) -> Outcome<bool>,
     ) -> Outcome<()> {
-        let bucket = self.files(name)?;
-        let mut open = self.open();
-        open.remove(name);
-        let in_use = || {
-            Fault::new(
-                S3ErrorCode::OperationAborted,
-                format!("bucket {name} is in use: try again later"),
-            )
-        };
-        // This function has one reference; another one belongs to a request.
-        if Arc::strong_count(&bucket.0) > 1 {
-            open.insert(name.to_owned(), Opened::Files(bucket));
-            return Err(in_use());
-        }
-        if !is_empty(&bucket)? {
-            open.insert(name.to_owned(), Opened::Files(bucket));
-            return Err(Fault::new(
-                S3ErrorCode::BucketNotEmpty,
-                format!("bucket {name} has objects"),
-            ));
-        }
-        let container = bucket.fs().container().clone();
-        drop(bucket);
-        container.close().wait()?;
-        match self.pool.destroy_container(name, false).wait() {
-            Err(error) if error.kind() == ErrorKind::Busy => Err(in_use()),
-            destroyed => Ok(destroyed?),
-        }
+        self.with_slot(name, |slot| {
+            let bucket = self.open_files(name, slot)?;
+            // The slot and this function have one reference each; another one belongs to a request.
+            if Arc::strong_count(&bucket.0) > 2 {
+                return Err(in_use_fault(name));
+            }
+            if !is_empty(&bucket)? {
+                let why = format!("bucket {name} has objects");
+                return Err(Fault::new(S3ErrorCode::BucketNotEmpty, why));
+            }
+            *slot = None;
+            let container = bucket.fs().container().clone();
+            drop(bucket);
+            container.close().wait()?;
+            match self.pool.destroy_container(name, false).wait() {
+                Err(error) if error.kind() == ErrorKind::Busy => Err(in_use_fault(name)),
+                destroyed => Ok(destroyed?),
+            }
+        })
     }
+}
+
+/// Locks a mutex whose value is sound after a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// True if a request uses a slot of the map, or the bucket in it: there is another reference to it.
+fn is_used(slot: &Arc<Slot>) -> bool {
+    Arc::strong_count(slot) > 1 || lock(slot).as_ref().is_some_and(Opened::is_used)
+}
+
+/// The refusal to remove a bucket that other requests use.
+#[cold]
+fn in_use_fault(name: &str) -> Fault {
+    let why = format!("bucket {name} is in use: try again later");
+    Fault::new(S3ErrorCode::OperationAborted, why)
 }
 
 /// The S3 error for a container that cannot be opened.
@@ -374,5 +436,44 @@ mod tests {
         Dfs::format(&container, &NewDfs::default()).unwrap();
         assert!(buckets.files("b").is_ok());
         assert!(matches!(buckets.get("b"), Ok(Opened::Files(_))));
+    }
+
+    /// The buckets of a new pool in memory, of which some exist.
+    fn buckets(pool: &str, names: &[&str]) -> Buckets {
+        let pool = Pool::connect(&format!("memory:{pool}"), OpenMode::ReadWrite).unwrap();
+        let buckets = Buckets::new(pool);
+        names.iter().for_each(|name| buckets.create(name).unwrap());
+        buckets
+    }
+
+    /// A slow node must not delay requests to buckets on other nodes.
+    #[test]
+    fn other_buckets_are_opened_and_removed_while_one_is_opened() {
+        let buckets = buckets("s3-buckets-slots", &["one", "other"]);
+        let other = buckets.with_slot("one", |_| {
+            buckets.get("other")?;
+            buckets.remove("other", |_| Ok(true))
+        });
+        other.unwrap();
+        assert_eq!(buckets.list().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn names_without_a_bucket_take_no_slot() {
+        let buckets = buckets("s3-buckets-missing", &["removed"]);
+        assert!(buckets.get("missing").is_err());
+        buckets.remove("removed", |_| Ok(true)).unwrap();
+        assert!(lock(&buckets.slots).is_empty());
+    }
+
+    #[test]
+    fn bucket_in_use_is_not_removed() {
+        let buckets = buckets("s3-buckets-used", &["b"]);
+        let used = buckets.files("b").unwrap();
+        assert!(buckets.remove("b", |_| Ok(true)).is_err());
+        drop(used);
+        assert!(buckets.remove("b", |_| Ok(false)).is_err());
+        buckets.remove("b", |_| Ok(true)).unwrap();
+        assert!(buckets.get("b").is_err());
     }
 }

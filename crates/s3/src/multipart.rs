@@ -106,7 +106,7 @@ impl Service {
         check_number(number)?;
         let (source, to) = (self.bucket(&from)?, self.bucket(&input.bucket)?);
         let begun = Begun::find(&to, &key, &id)?;
-        let source = Source::open(&source, &from_key, &condition)?;
+        let source = self.checked(&from, Source::open(&source, &from_key, &condition))?;
         let range = range_of(input.copy_source_range.as_deref(), source.found.size())?;
         let sums = Expected::without_claims(self.etags, &req.headers).sums();
         let (hidden, received) = source.copy(&to, range, sums)?;
@@ -200,7 +200,8 @@ impl Service {
         let begun = Begun::find(&self.bucket(&input.bucket)?, &input.key, &input.upload_id)?;
         let mut parts = begun.parts()?;
         parts.retain(|part| part.number > after);
-        let is_truncated = parts.len() > count;
+        // An empty page has no marker with which a client could continue.
+        let is_truncated = count > 0 && parts.len() > count;
         parts.truncate(count);
         let next = parts.last().filter(|_| is_truncated).map(|part| part.number);
         let shown = parts.into_iter().map(|part| Part {
@@ -282,7 +283,8 @@ impl<'u> UploadPage<'u> {
             let common = common_prefix(&begun.upload.key, prefix, delimiter);
             let is_shown = common.is_some_and(|common| page.prefixes.contains(common));
             if !is_shown && page.shown.len() + page.prefixes.len() == count {
-                page.is_truncated = true;
+                // An empty page has no marker with which a client could continue.
+                page.is_truncated = page.last.is_some();
                 break;
             }
             page.last = Some(begun);
@@ -396,6 +398,16 @@ mod tests {
             assert_eq!(done.e_tag, Some(strong(etag.clone())));
             assert!(Begun::find(&bucket, "k", &id).is_err());
         }
+    }
+
+    /// Clients that continue a truncated page without a marker would ask for the same page again.
+    #[test]
+    fn page_without_lines_is_not_truncated() {
+        let bucket = bucket("s3-uploads-no-lines", &[]);
+        begin(&bucket, "k");
+        let uploads = Begun::all(&bucket).unwrap();
+        assert!(!UploadPage::new(&uploads, "", None, 0).is_truncated);
+        assert!(!UploadPage::new(&uploads, "", None, 1).is_truncated);
     }
 
     #[test]

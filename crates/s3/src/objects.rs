@@ -502,7 +502,7 @@ impl Service {
         let tags = new_tags.then(|| tags_of_header(input.tagging.as_deref())).transpose()?;
         let place = Place::new(&input.key)?;
         let (source, to) = (self.bucket(&from)?, self.bucket(&input.bucket)?);
-        let source = Source::open(&source, &key, &condition)?;
+        let source = self.checked(&from, Source::open(&source, &key, &condition))?;
         let about = about.unwrap_or_else(|| source.found.record.about.clone());
         let tags = tags.map_or_else(|| source.tags(), Ok)?;
         let put = Put { place, about, tags, condition: on_target, parts: None };

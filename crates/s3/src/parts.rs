@@ -119,7 +119,8 @@ impl Parts {
         let sums = self.checksums.iter().cloned().map(Some).chain(std::iter::repeat(None));
         let later = self.each().zip(sums).filter(|((number, _), _)| *number > after);
         let mut parts: Vec<_> = later.take(count.saturating_add(1)).map(shown).collect();
-        let is_truncated = parts.len() > count;
+        // An empty page has no marker with which a client could continue.
+        let is_truncated = count > 0 && parts.len() > count;
         parts.truncate(count);
         GetObjectAttributesParts {
             is_truncated: Some(is_truncated),
@@ -178,6 +179,7 @@ mod tests {
         assert_eq!((page.is_truncated, page.next_part_number_marker), (Some(true), Some(4)));
         let last = parts.listed(4, 1000);
         assert_eq!((last.is_truncated, last.parts.unwrap().len()), (Some(false), 1));
+        assert_eq!(parts.listed(0, 0).is_truncated, Some(false));
     }
 
     #[test]

@@ -139,7 +139,7 @@ fn ways_only(from: Node, is_ignored: impl Fn(&Node, &[u8]) -> bool) -> Outcome<O
     while let Some(dir) = ways.pop() {
         let mut anchor = Anchor::Start;
         while !anchor.is_end() {
-            for name in dir.read_names(&mut anchor, LIST_BATCH)?.iter() {
+            for name in dir.read_stored_names(&mut anchor, LIST_BATCH)?.iter() {
                 match dir.lookup(name) {
                     _ if is_ignored(&dir, name) => {}
                     Err(error) if error.kind() == ErrorKind::NotFound => {}

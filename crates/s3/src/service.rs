@@ -30,16 +30,16 @@ impl Service {
         self.buckets.get(name)
     }
 
-    /// Converts the result of an operation to a reply without headers of its own.
-    fn answer<T>(&self, output: Outcome<T>) -> S3Result<S3Response<T>> {
-        self.checked(output).map(S3Response::new).map_err(S3Error::from)
+    /// Converts the result of an operation on a bucket to a reply without headers of its own.
+    fn answer<T>(&self, bucket: &str, output: Outcome<T>) -> S3Result<S3Response<T>> {
+        self.checked(bucket, output).map(S3Response::new).map_err(S3Error::from)
     }
 
-    /// Returns the result of an operation. If the container of a bucket was destroyed, closes the open buckets: another
+    /// Returns the result of an operation on a bucket. If the container was destroyed, closes the bucket: another
     /// container may have the name when the client tries again.
-    fn checked<T>(&self, output: Outcome<T>) -> Outcome<T> {
+    pub(crate) fn checked<T>(&self, bucket: &str, output: Outcome<T>) -> Outcome<T> {
         if matches!(&output, Err(Fault::Store(error)) if error.kind() == ErrorKind::NoHandle) {
-            self.buckets.close_all();
+            self.buckets.close(bucket);
         }
         output
     }
@@ -79,7 +79,7 @@ impl S3 for Service {
         all.truncate(count);
         let continuation_token = all.last().filter(|_| is_cut).map(|last| last.label.clone());
         let buckets = Some(all.into_iter().map(shown).collect());
-        self.answer(Ok(ListBucketsOutput {
+        Ok(S3Response::new(ListBucketsOutput {
             buckets,
             continuation_token,
             prefix,
@@ -98,15 +98,16 @@ impl S3 for Service {
             ));
         }
         let location = format!("/{}", req.input.bucket);
-        let made = self.buckets.create(&req.input.bucket);
-        self.answer(made.map(|()| CreateBucketOutput { location: Some(location) }))
+        self.buckets.create(&req.input.bucket).map_err(S3Error::from)?;
+        Ok(S3Response::new(CreateBucketOutput { location: Some(location) }))
     }
 
     async fn head_bucket(
         &self,
         req: S3Request<HeadBucketInput>,
     ) -> S3Result<S3Response<HeadBucketOutput>> {
-        self.answer(self.opened(&req.input.bucket).map(|_| HeadBucketOutput::default()))
+        let opened = self.opened(&req.input.bucket).map(|_| HeadBucketOutput::default());
+        self.answer(&req.input.bucket, opened)
     }
 
     async fn delete_bucket(
@@ -114,14 +115,15 @@ impl S3 for Service {
         req: S3Request<DeleteBucketInput>,
     ) -> S3Result<S3Response<DeleteBucketOutput>> {
         let removed = self.buckets.remove(&req.input.bucket, is_empty);
-        self.answer(removed.map(|()| DeleteBucketOutput::default()))
+        self.answer(&req.input.bucket, removed.map(|()| DeleteBucketOutput::default()))
     }
 
     async fn get_bucket_location(
         &self,
         req: S3Request<GetBucketLocationInput>,
     ) -> S3Result<S3Response<GetBucketLocationOutput>> {
-        self.answer(self.opened(&req.input.bucket).map(|_| GetBucketLocationOutput::default()))
+        let opened = self.opened(&req.input.bucket).map(|_| GetBucketLocationOutput::default());
+        self.answer(&req.input.bucket, opened)
     }
 
     /// The empty reply means, in S3, that the bucket has no versions.
@@ -129,153 +131,156 @@ impl S3 for Service {
         &self,
         req: S3Request<GetBucketVersioningInput>,
     ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
-        self.answer(self.opened(&req.input.bucket).map(|_| GetBucketVersioningOutput::default()))
+        let opened = self.opened(&req.input.bucket).map(|_| GetBucketVersioningOutput::default());
+        self.answer(&req.input.bucket, opened)
     }
 
     async fn put_object(
         &self,
         req: S3Request<PutObjectInput>,
     ) -> S3Result<S3Response<PutObjectOutput>> {
-        self.answer(self.put(req).await)
+        self.answer(&req.input.bucket.clone(), self.put(req).await)
     }
 
     async fn get_object(
         &self,
         req: S3Request<GetObjectInput>,
     ) -> S3Result<S3Response<GetObjectOutput>> {
-        self.checked(self.get(req)).map_err(S3Error::from)
+        self.checked(&req.input.bucket.clone(), self.get(req)).map_err(S3Error::from)
     }
 
     async fn head_object(
         &self,
         req: S3Request<HeadObjectInput>,
     ) -> S3Result<S3Response<HeadObjectOutput>> {
-        self.checked(self.head(req.input)).map_err(S3Error::from)
+        self.checked(&req.input.bucket.clone(), self.head(req.input)).map_err(S3Error::from)
     }
 
     async fn get_object_attributes(
         &self,
         req: S3Request<GetObjectAttributesInput>,
     ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
-        self.answer(self.attributes(req.input))
+        self.answer(&req.input.bucket.clone(), self.attributes(req.input))
     }
 
     async fn delete_object(
         &self,
         req: S3Request<DeleteObjectInput>,
     ) -> S3Result<S3Response<DeleteObjectOutput>> {
-        self.answer(self.delete(req.input))
+        self.answer(&req.input.bucket.clone(), self.delete(req.input))
     }
 
     async fn delete_objects(
         &self,
         req: S3Request<DeleteObjectsInput>,
     ) -> S3Result<S3Response<DeleteObjectsOutput>> {
-        self.answer(self.delete_many(req.input))
+        self.answer(&req.input.bucket.clone(), self.delete_many(req.input))
     }
 
     async fn copy_object(
         &self,
         req: S3Request<CopyObjectInput>,
     ) -> S3Result<S3Response<CopyObjectOutput>> {
-        self.answer(self.copy(req))
+        self.answer(&req.input.bucket.clone(), self.copy(req))
     }
 
     async fn list_objects(
         &self,
         req: S3Request<ListObjectsInput>,
     ) -> S3Result<S3Response<ListObjectsOutput>> {
-        self.answer(self.list_v1(req.input))
+        self.answer(&req.input.bucket.clone(), self.list_v1(req.input))
     }
 
     async fn list_objects_v2(
         &self,
         req: S3Request<ListObjectsV2Input>,
     ) -> S3Result<S3Response<ListObjectsV2Output>> {
-        self.answer(self.list_v2(req.input))
+        self.answer(&req.input.bucket.clone(), self.list_v2(req.input))
     }
 
     async fn list_object_versions(
         &self,
         req: S3Request<ListObjectVersionsInput>,
     ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
-        self.answer(self.list_versions(req.input))
+        self.answer(&req.input.bucket.clone(), self.list_versions(req.input))
     }
 
     async fn get_object_tagging(
         &self,
         req: S3Request<GetObjectTaggingInput>,
     ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
-        self.answer(self.tags(req.input))
+        self.answer(&req.input.bucket.clone(), self.tags(req.input))
     }
 
     async fn put_object_tagging(
         &self,
         req: S3Request<PutObjectTaggingInput>,
     ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
-        self.answer(self.set_tags(req.input))
+        self.answer(&req.input.bucket.clone(), self.set_tags(req.input))
     }
 
     async fn delete_object_tagging(
         &self,
         req: S3Request<DeleteObjectTaggingInput>,
     ) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
-        self.answer(self.remove_tags(req.input))
+        self.answer(&req.input.bucket.clone(), self.remove_tags(req.input))
     }
 
     async fn create_multipart_upload(
         &self,
         req: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
-        self.answer(self.begin_upload(req))
+        self.answer(&req.input.bucket.clone(), self.begin_upload(req))
     }
 
     async fn upload_part(
         &self,
         req: S3Request<UploadPartInput>,
     ) -> S3Result<S3Response<UploadPartOutput>> {
-        self.answer(self.add_part(req).await)
+        self.answer(&req.input.bucket.clone(), self.add_part(req).await)
     }
 
     async fn upload_part_copy(
         &self,
         req: S3Request<UploadPartCopyInput>,
     ) -> S3Result<S3Response<UploadPartCopyOutput>> {
-        self.answer(self.copy_part(req))
+        self.answer(&req.input.bucket.clone(), self.copy_part(req))
     }
 
     async fn complete_multipart_upload(
         &self,
         req: S3Request<CompleteMultipartUploadInput>,
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
-        self.answer(self.complete_upload(req.input))
+        self.answer(&req.input.bucket.clone(), self.complete_upload(req.input))
     }
 
     async fn abort_multipart_upload(
         &self,
         req: S3Request<AbortMultipartUploadInput>,
     ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
-        self.answer(self.abort_upload(req.input))
+        self.answer(&req.input.bucket.clone(), self.abort_upload(req.input))
     }
 
     async fn list_parts(
         &self,
         req: S3Request<ListPartsInput>,
     ) -> S3Result<S3Response<ListPartsOutput>> {
-        self.answer(self.list_parts_of(req.input))
+        self.answer(&req.input.bucket.clone(), self.list_parts_of(req.input))
     }
 
     async fn list_multipart_uploads(
         &self,
         req: S3Request<ListMultipartUploadsInput>,
     ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
-        self.answer(self.list_uploads(req.input))
+        self.answer(&req.input.bucket.clone(), self.list_uploads(req.input))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::condition::Condition;
+    use crate::copy::Source;
     use crate::put::tests::put_small;
     use esker::Wait;
     use esker::types::info::OpenMode;
@@ -288,12 +293,29 @@ mod tests {
         put_small(&service.bucket("b").unwrap(), "k");
         let list = || {
             let input = ListObjectsV2Input { bucket: "b".to_owned(), ..Default::default() };
-            service.answer(service.list_v2(input)).map(|reply| reply.output.key_count)
+            service.answer("b", service.list_v2(input)).map(|reply| reply.output.key_count)
         };
         assert_eq!(list().unwrap(), Some(1));
         pool.destroy_container("b", true).wait().unwrap();
         service.buckets.create("b").unwrap();
+        service.buckets.create("other").unwrap();
+        let other = service.bucket("other").unwrap();
         assert!(list().is_err());
         assert_eq!(list().unwrap(), Some(0));
+        assert!(std::ptr::eq(other.fs(), service.bucket("other").unwrap().fs()), "it stays open");
+    }
+
+    #[test]
+    fn source_of_a_copy_is_opened_again_after_its_container_was_replaced() {
+        let pool = Pool::connect("memory:s3-service-source", OpenMode::ReadWrite).unwrap();
+        let service = Service::new(pool.clone(), Default::default(), Default::default());
+        service.buckets.create("b").unwrap();
+        let bucket = service.bucket("b").unwrap();
+        pool.destroy_container("b", true).wait().unwrap();
+        service.buckets.create("b").unwrap();
+        let open = |bucket| Source::open(bucket, "k", &Condition::default()).map(drop);
+        assert!(service.checked("b", open(&bucket)).is_err());
+        let again = service.bucket("b").unwrap();
+        assert!(!std::ptr::eq(bucket.fs(), again.fs()));
     }
 }
