@@ -155,16 +155,20 @@ impl Inode {
 
     /// Opens the file, or uses the one that another open of this mount has. Each open is counted.
     pub(crate) fn open(&self) -> Answer<Arc<File>> {
-        let mut state = self.state();
-        let file = match &state.file {
-            Some(file) => Arc::clone(file),
+        let opened = match self.file() {
+            Some(file) => file,
+            // Opening may take long, so not under the lock.
             None => {
-                let open = if state.node.fs().is_read_only() { Open::READ } else { Open::BOTH };
-                Arc::new(of_number(state.node.open(open))?)
+                let node = self.node();
+                let open = if node.fs().is_read_only() { Open::READ } else { Open::BOTH };
+                Arc::new(of_number(node.open(open))?)
             }
         };
-        state.file = Some(Arc::clone(&file));
+        let mut state = self.state();
+        // Another open may have been faster: then `opened` is closed, without the lock.
+        let file = Arc::clone(state.file.get_or_insert_with(|| Arc::clone(&opened)));
         state.opens += 1;
+        drop(state);
         Ok(file)
     }
 
@@ -227,5 +231,45 @@ impl Inode {
 
     fn state(&self) -> MutexGuard<'_, InodeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dfs::{Create, Dfs, MountOptions, NewDfs};
+    use esker::backend::NewContainer;
+    use esker::types::info::OpenMode;
+    use esker::{Pool, Wait};
+    use esker_conformance::gate::{Gate, Gated};
+
+    /// Lookups of other files take the lock of an inode, too, while they hold that of all inodes.
+    #[test]
+    fn inode_is_not_locked_while_its_file_is_opened() {
+        let gate = Arc::new(Gate::default());
+        let pool = Pool::connect("memory:fuse-slow-open", OpenMode::ReadWrite).unwrap();
+        let gated = Gated::new(Arc::clone(pool.backend()), &gate);
+        let pool = Pool::from_backend(Arc::new(gated), OpenMode::ReadWrite);
+        Dfs::create_container(&pool, &NewContainer::named("fs"), &NewDfs::default()).unwrap();
+        let container = pool.open_container("fs", OpenMode::ReadWrite).wait().unwrap();
+        let fs = Dfs::mount(container, MountOptions::default()).unwrap();
+        let inode = Inode::new(7, fs.root().create(b"f", &Create::with_mode(0o644)).unwrap());
+        gate.shut();
+        std::thread::scope(|scope| {
+            let opening = scope.spawn(|| inode.open().is_ok());
+            while gate.come() == 0 {
+                std::thread::yield_now();
+            }
+            let is_free = inode.state.try_lock().is_ok();
+            gate.open();
+            assert!(opening.join().unwrap());
+            assert!(is_free);
+        });
+        let again = inode.open().unwrap();
+        assert!(Arc::ptr_eq(&again, &inode.file().unwrap()));
+        inode.unopen();
+        assert!(inode.file().is_some());
+        inode.unopen();
+        assert!(inode.file().is_none());
     }
 }

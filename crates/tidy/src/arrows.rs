@@ -67,7 +67,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("esker-s3", &["esker-testing", "esker", "esker-dfs"]),
     (
         "esker-fuse",
-        &["esker-testing", "esker-types", "esker-os", "esker-store", "esker", "esker-dfs"],
+        &[
+            "esker-testing",
+            "esker-conformance",
+            "esker-types",
+            "esker-os",
+            "esker-store",
+            "esker",
+            "esker-dfs",
+        ],
     ),
     ("esker-cli", CLI),
     (
