@@ -392,9 +392,9 @@ nanoseconds(const struct timespec *time)
 	return time->tv_sec * INT64_C(1000000000) + time->tv_nsec;
 }
 
-/* syncfs also stores times and mapped changes of other files, so that another process sees them. */
+/* Checks that a call stores times and mapped changes of all files, so that another process sees them. */
 static void
-synced(void)
+synced_by(void (*store)(int))
 {
 	int             one = new_file("one", 1, 1), two = new_file("two", 1, 1), three, ends[2];
 	struct stat     before, after;
@@ -424,9 +424,34 @@ synced(void)
 	mapped = mmap(NULL, 5, PROT_READ | PROT_WRITE, MAP_SHARED, three, 0);
 	CHECK(mapped != MAP_FAILED);
 	mapped[0] = 'T';
-	OK(syncfs(two));
+	store(two);
 	GIVES(sizeof(written), write(ends[1], &after.st_mtim, sizeof(written)));
 	child_succeeds(pid);
+}
+
+static void
+by_file_system(int fd)
+{
+	OK(syncfs(fd));
+}
+
+static void
+synced(void)
+{
+	synced_by(by_file_system);
+}
+
+static void
+altogether(int fd)
+{
+	(void)fd;
+	sync();
+}
+
+static void
+synced_altogether(void)
+{
+	synced_by(altogether);
 }
 
 int
@@ -436,6 +461,7 @@ main(int argc, char **argv)
 		TEST(modes), TEST(owners), TEST(times), TEST(permitted), TEST(permitted_by_a_group),
 		TEST(extended_stat), TEST(older_names), TEST(extended_attributes),
 		TEST(named_by_descriptor), TEST(refused), TEST(open_flags), TEST(synced),
+		TEST(synced_altogether),
 	};
 
 	return RUN(argc, argv, tests);

@@ -218,6 +218,35 @@ small_tree(void)
 	OK(symlink("deep", "a/link"));
 }
 
+static int type_of_link;
+
+static int
+visit_link_plainly(const char *path, const struct stat *info, int type)
+{
+	(void)info;
+	if (strcmp(path, "./none") == 0)
+		type_of_link = type;
+	return 0;
+}
+
+static int
+visit_link(const char *path, const struct stat *info, int type, struct FTW *ftw)
+{
+	(void)ftw;
+	return visit_link_plainly(path, info, type);
+}
+
+/* ftw has no type of its own for a link that leads nowhere. */
+static void
+walked_over_a_link_without_a_target(void)
+{
+	OK(symlink("missing", "none"));
+	OK(nftw(".", visit_link, 10, 0));
+	GIVES(FTW_SLN, type_of_link);
+	OK(ftw(".", visit_link_plainly, 10));
+	GIVES(FTW_NS, type_of_link);
+}
+
 static void
 walked(void)
 {
@@ -452,7 +481,8 @@ main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(all_names_once), TEST(inodes_agree), TEST(positions), TEST(from_descriptors),
-		TEST(sorted), TEST(walked), TEST(walked_by_actions), TEST(walked_over_links), TEST(walked_by_fts), TEST(globbed), TEST(globbed_by_braces_and_tilde),
+		TEST(sorted), TEST(walked), TEST(walked_by_actions), TEST(walked_over_links),
+		TEST(walked_over_a_link_without_a_target), TEST(walked_by_fts), TEST(globbed), TEST(globbed_by_braces_and_tilde),
 		TEST(removed_while_read), TEST(listed_beside_others_while_removed), TEST(positions_after_removals),
 	};
 

@@ -379,6 +379,35 @@ spawned_in_directory(void)
 	OK(posix_spawn_file_actions_destroy(&actions));
 }
 
+/* Relative paths of later actions start at the directory to which an earlier one has changed. */
+static void
+spawned_with_files_of_a_directory(void)
+{
+	posix_spawn_file_actions_t actions;
+	char                      *argv[] = {"cat", NULL};
+	pid_t                      pid;
+
+	OK(mkdir("outer", 0755));
+	OK(mkdir("outer/inner", 0755));
+	put("in", "wrong\n");
+	put("outer/inner/in", "right\n");
+	OK(posix_spawn_file_actions_init(&actions));
+	OK(posix_spawn_file_actions_addchdir_np(&actions, "outer"));
+	OK(posix_spawn_file_actions_addchdir_np(&actions, "inner"));
+	OK(posix_spawn_file_actions_addopen(&actions, 0, "in", O_RDONLY, 0));
+	OK(posix_spawn_file_actions_addopen(&actions, 1, "../out", O_WRONLY | O_CREAT, 0644));
+	OK(posix_spawnp(&pid, "cat", &actions, NULL, argv, environ));
+	child_succeeds(pid);
+	holds("outer/out", "right\n");
+	OK(posix_spawn_file_actions_destroy(&actions));
+	OK(posix_spawn_file_actions_init(&actions));
+	OK(posix_spawn_file_actions_addchdir_np(&actions, "/"));
+	OK(posix_spawn_file_actions_addopen(&actions, 0, "dev/null", O_RDONLY, 0));
+	OK(posix_spawnp(&pid, "cat", &actions, NULL, argv, environ));
+	child_succeeds(pid);
+	OK(posix_spawn_file_actions_destroy(&actions));
+}
+
 static void
 vforked(void)
 {
@@ -694,7 +723,8 @@ main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(shared_offset_after_fork), TEST(shared_copies_after_fork), TEST(offset_while_forking), TEST(append_set_by_child),
 		TEST(shared_at_the_limit), TEST(signals_while_forking), TEST(kept_over_exec), TEST(redirected_output),
-		TEST(spawned), TEST(spawned_from_the_directory), TEST(spawned_in_directory), TEST(failed_exec), TEST(vforked), TEST(listed_arguments),
+		TEST(spawned), TEST(spawned_from_the_directory), TEST(spawned_in_directory),
+		TEST(spawned_with_files_of_a_directory), TEST(failed_exec), TEST(vforked), TEST(listed_arguments),
 		TEST(removed_over_exec),
 		TEST(removed_over_start), TEST(copies), TEST(copies_with_great_numbers), TEST(closed_in_ranges),
 		TEST(closed_altogether), TEST(as_daemon), TEST(lowest_numbers), TEST(many_descriptors),

@@ -9,11 +9,15 @@ use crate::paths::{self, MountPath};
 use crate::serve::serve;
 use crate::{cwd, descriptors, internal, locks, process, raw};
 use dfs::Follow;
+use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Descriptors that were opened for action lists.
 static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
+
+/// The directories of action lists, by the address of the list: the child is there when it runs the next action.
+static DIRECTORIES: Mutex<Vec<(usize, Vec<u8>)>> = Mutex::new(Vec::new());
 
 struct Opened {
     /// The address of the list.
@@ -100,8 +104,32 @@ fn keep_for(list: usize, fd: c_int, file: Option<Arc<OpenFile>>) -> c_int {
     fd
 }
 
-/// Closes the descriptors that were opened for a list of actions.
+/// The path of an action, relative to the working directory of this process instead of that of the child.
+fn from_here(list: usize, path: &[u8]) -> Cow<'_, [u8]> {
+    let directories = DIRECTORIES.lock().unwrap_or_else(PoisonError::into_inner);
+    match directories.iter().find(|(of, _)| *of == list) {
+        Some((_, dir)) if !path.is_empty() && !path.starts_with(b"/") => {
+            Cow::Owned([dir.as_slice(), b"/", path].concat())
+        }
+        _ => Cow::Borrowed(path),
+    }
+}
+
+/// Records the directory of a list of actions, if the action was added: `result` is 0. Returns `result`.
+fn note_directory(list: usize, path: &[u8], result: c_int) -> c_int {
+    if result == 0 {
+        let mut directories = DIRECTORIES.lock().unwrap_or_else(PoisonError::into_inner);
+        directories.retain(|(of, _)| *of != list);
+        directories.push((list, path.to_vec()));
+    }
+    result
+}
+
+/// Forgets the directory of a list of actions, and closes the descriptors that were opened for it.
 fn forget_list(list: usize) {
+    let mut directories = DIRECTORIES.lock().unwrap_or_else(PoisonError::into_inner);
+    directories.retain(|(of, _)| *of != list);
+    drop(directories);
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     opened.retain(|opened| {
         if opened.list == list {
@@ -179,15 +207,24 @@ export! {
     fn posix_spawn_file_actions_addopen(
         list: *mut c_void, fd: c_int, path: Text, flags: c_int, mode: u32,
     ) -> c_int | next {
-        let bytes = path.bytes().unwrap_or_default();
-        if !paths::is_ours(libc::AT_FDCWD, bytes) {
+        let bytes = from_here(list as usize, path.bytes().unwrap_or_default());
+        if !paths::is_ours(libc::AT_FDCWD, &bytes) {
             return next(list, fd, path, flags, mode);
         }
         let opened = serve(|| {
-            open_now(list as usize, &MountPath::new(libc::AT_FDCWD, bytes)?, flags, mode)
+            open_now(list as usize, &MountPath::new(libc::AT_FDCWD, &bytes)?, flags, mode)
         });
         let result = opened.map(|kept| add_copy(list, kept, fd));
         added(result, |path| next(list, fd, path, flags, mode))
+    }
+
+    fn posix_spawn_file_actions_init(list: *mut c_void) -> c_int | next {
+        // A program may use the memory of a list that it has not destroyed.
+        let _ = serve_program(|| {
+            forget_list(list as usize);
+            Ok(())
+        });
+        next(list)
     }
 
     fn posix_spawn_file_actions_destroy(list: *mut c_void) -> c_int | next {
@@ -210,14 +247,15 @@ export! {
     }
 
     fn posix_spawn_file_actions_addchdir_np(list: *mut c_void, path: Text) -> c_int | next {
-        let bytes = path.bytes().unwrap_or_default();
-        if !paths::is_ours(libc::AT_FDCWD, bytes) {
-            return next(list, path);
+        let bytes = from_here(list as usize, path.bytes().unwrap_or_default());
+        if !paths::is_ours(libc::AT_FDCWD, &bytes) {
+            return note_directory(list as usize, &bytes, next(list, path));
         }
         let opened = serve(|| {
-            let node = MountPath::new(libc::AT_FDCWD, bytes)?.node(Follow::All)?;
+            let node = MountPath::new(libc::AT_FDCWD, &bytes)?.node(Follow::All)?;
             Ok(keep_for(list as usize, internal::keep(cwd::stand_in(&node)?), None))
         });
-        added(opened.map(|fd| add_directory(list, fd)), |path| next(list, path))
+        let result = added(opened.map(|fd| add_directory(list, fd)), |path| next(list, path));
+        note_directory(list as usize, &bytes, result)
     }
 }

@@ -6,6 +6,7 @@ use crate::limits::TRANSFER_MAX;
 use crate::open_file::OpenFile;
 use crate::serve::{on, serve};
 use crate::{maps, mounted, raw};
+use esker_preload_interface::Dfs;
 use std::ffi::{c_int, c_uint};
 
 /// Bytes moved at a time.
@@ -309,9 +310,14 @@ export! {
 /// `EBADF` if `file` was opened with `O_PATH`.
 fn sync_all(file: &OpenFile) -> Answer<c_int> {
     file.open()?;
+    store_pending(&*mounted::get()?).map(|()| 0)
+}
+
+/// Stores the pending changes of this process to all files.
+fn store_pending(fs: &Dfs) -> Answer<()> {
     let written = maps::write_back_all();
-    mounted::get()?.flush()?;
-    written.map(|()| 0)
+    fs.flush()?;
+    written
 }
 
 // Functions that store data or give advice about the use of a file.
@@ -326,6 +332,15 @@ export! {
 
     fn syncfs(fd: c_int) -> c_int | next {
         on(fd, sync_all, || next(fd))
+    }
+
+    fn sync() -> () | next {
+        // A process that has not opened the file system has no changes.
+        if let Some(fs) = mounted::if_open() {
+            // This call has no result that could report an error.
+            let _ = serve(|| store_pending(&fs));
+        }
+        next();
     }
 
     fn sync_file_range(fd: c_int, offset: i64, length: i64, flags: c_uint) -> c_int | next {

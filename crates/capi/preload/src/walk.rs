@@ -154,6 +154,8 @@ const SKIP_SIBLINGS: c_int = 3;
 /// A walk through a tree of ours.
 struct Walk {
     visit: Visit,
+    /// True for `ftw`, whose callback does not know the types of symbolic links.
+    is_plain: bool,
     flags: c_int,
     /// The original working directory, if the walk changes it.
     base: Option<Node>,
@@ -162,8 +164,10 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(visit: Visit, flags: c_int, base: Option<Node>) -> Self {
-        Self { visit, flags, base, known: HashSet::new() }
+    /// A walk of `nftw` with these flags; `None` for one of `ftw`.
+    fn new(visit: Visit, flags: Option<c_int>, base: Option<Node>) -> Self {
+        let (is_plain, flags) = (flags.is_none(), flags.unwrap_or(0));
+        Self { visit, is_plain, flags, base, known: HashSet::new() }
     }
 
     /// True if a symbolic link has led the walk to a directory that it has visited. The C library skips such a directory
@@ -256,6 +260,7 @@ impl Walk {
             }
         }
         let Ok(path) = CString::new(path) else { return 0 };
+        let kind = if self.is_plain && kind == FTW_SLN { FTW_NS } else { kind };
         (self.visit)(path.as_ptr(), stat, kind, &raw mut output)
     }
 }
@@ -272,18 +277,19 @@ fn names(node: &Node) -> Answer<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// Walks a tree for `ftw` and `nftw`; `theirs` walks trees outside the mount point. The callback of `ftw` ignores the
-/// last argument of [`Visit`].
-fn walk(path: Text, visit: Visit, flags: c_int, theirs: impl Fn(Text) -> c_int) -> c_int {
+/// Walks a tree for `nftw` with these flags, or for `ftw` without flags; `theirs` walks trees outside the mount point.
+/// The callback of `ftw` ignores the last argument of [`Visit`].
+fn walk(path: Text, visit: Visit, flags: Option<c_int>, theirs: impl Fn(Text) -> c_int) -> c_int {
     let Some(bytes) = path.bytes() else { return theirs(path) };
     if !paths::is_ours(libc::AT_FDCWD, bytes) {
         return theirs(path);
     }
+    let has = |flag| flags.is_some_and(|flags| flags & flag != 0);
     let without_action = |result| match result {
-        SKIP_SUBTREE | SKIP_SIBLINGS if flags & FTW_ACTIONRETVAL != 0 => 0,
+        SKIP_SUBTREE | SKIP_SIBLINGS if has(FTW_ACTIONRETVAL) => 0,
         other => other,
     };
-    if flags & FTW_CHDIR == 0 {
+    if !has(FTW_CHDIR) {
         return without_action(Walk::new(visit, flags, None).go(bytes, 0));
     }
     match serve(cwd::node) {
@@ -322,12 +328,12 @@ macro_rules! variants {
     } };
     (@ftw $name:ident) => { export! {
         fn $name(path: Text, visit: Visit, descriptors: c_int) -> c_int | next {
-            walk(path, visit, 0, |path| next(path, visit, descriptors))
+            walk(path, visit, None, |path| next(path, visit, descriptors))
         }
     } };
     (@nftw $name:ident) => { export! {
         fn $name(path: Text, visit: Visit, descriptors: c_int, flags: c_int) -> c_int | next {
-            walk(path, visit, flags, |path| next(path, visit, descriptors, flags))
+            walk(path, visit, Some(flags), |path| next(path, visit, descriptors, flags))
         }
     } };
 }
