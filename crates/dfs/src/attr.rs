@@ -87,7 +87,7 @@ impl Attr {
             size,
             block_size: chunk_size(fs.mounted(), inode),
             mtime: pending.unwrap_or(inode.mtime),
-            ctime: pending.unwrap_or(inode.ctime),
+            ctime: pending.map_or(inode.ctime, |time| inode.ctime.max(time)),
         }
     }
 

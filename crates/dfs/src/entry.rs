@@ -102,13 +102,24 @@ pub(crate) fn check_name(name: &[u8]) -> Result<()> {
         let message = format!("a name of {} bytes: the limit is {NAME_MAX} (NAME_MAX)", name.len());
         return Err(Error::new(ErrorKind::NameTooLong, message));
     }
-    match is_special(name) || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
-        false => Ok(()),
-        true => Err(Error::new(
+    match is_name(name) {
+        true => Ok(()),
+        false => Err(Error::new(
             ErrorKind::Invalid,
             format!("{:?} cannot be the name of an entry", String::from_utf8_lossy(name)),
         )),
     }
+}
+
+/// True for names that an entry can have: see [`check_name`]. Other programs can store any name in a directory.
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    let is_path = || name.iter().any(|byte| matches!(byte, b'/' | 0));
+    name.len() <= NAME_MAX && !is_special(name) && !is_path()
+}
+
+/// True for names of a directory's object other than the mark, also for those that no entry can have.
+pub(crate) fn is_stored_name(name: &[u8]) -> bool {
+    name != MARK
 }
 
 /// The inode under a name; `None` if the name does not exist.

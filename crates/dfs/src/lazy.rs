@@ -3,7 +3,7 @@
 //! Stored times are at most [`LAG_MAX`] behind during changes, and exact (to [`GRAIN`]) once the file is closed or
 //! synced, or the file system is flushed.
 use crate::entry::EntryLocation;
-use crate::inode::Time;
+use crate::inode::{Inode, Time};
 use crate::limits::PENDING_TIMES_MAX;
 use crate::retry::Attempts;
 use esker::types::{ObjectId, Result};
@@ -18,13 +18,31 @@ pub(crate) const LAG_MAX: Duration = Duration::from_secs(1);
 /// Times that differ by less count as equal, as in kernels between two ticks.
 pub(crate) const GRAIN: Duration = Duration::from_millis(4);
 
-/// Stores `time` as the modification time of the entry at `location`, unless it names another object by now or has
-/// changed later.
+/// The time of a change that is not stored yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PendingTime {
+    /// Time of the change.
+    pub(crate) changed: Time,
+    /// Modification time as this process last stored or read it.
+    pub(crate) stored: Time,
+}
+
+impl PendingTime {
+    /// The time of the change, unless a process has set the modification time of the inode since. A process that
+    /// changed other attributes has left the modification time as it was stored.
+    pub(crate) fn unless_set(self, inode: &Inode) -> Option<Time> {
+        let is_pending = self.changed > inode.ctime || inode.mtime == self.stored;
+        is_pending.then_some(self.changed)
+    }
+}
+
+/// Stores a pending time as the modification time of the entry at `location`, unless it names another object by now, or
+/// another process has set the time later.
 pub(crate) async fn store(
     container: &Container,
     location: &EntryLocation,
     oid: ObjectId,
-    time: Time,
+    time: PendingTime,
 ) -> Result<()> {
     let mut attempts = Attempts::default();
     loop {
@@ -39,19 +57,17 @@ pub(crate) async fn store(
     }
 }
 
-/// Stores `time` as the time of the last change, if the entry still refers to object `oid` and its time is older.
+/// Stores a pending time, if the entry still refers to object `oid` and no process has set its time since.
 async fn store_in(
     container: &Container,
     location: &EntryLocation,
-    (oid, time): (ObjectId, Time),
+    (oid, time): (ObjectId, PendingTime),
     access: Access<'_>,
 ) -> Result<()> {
     let found = location.inode(container, access).await?;
     let Some(mut inode) = found.filter(|inode| inode.oid == oid) else { return Ok(()) };
-    if inode.ctime >= time {
-        return Ok(());
-    }
-    (inode.mtime, inode.ctime) = (time, time);
+    let Some(changed) = time.unless_set(&inode) else { return Ok(()) };
+    (inode.mtime, inode.ctime) = (changed, inode.ctime.max(changed));
     location.store(container, &inode, access).await
 }
 
@@ -66,6 +82,18 @@ struct Pending {
     attempted: Time,
     /// Time of the last added or removed entry; `None` if there was none since the time was set.
     changed: Option<Time>,
+}
+
+impl Pending {
+    /// The time of the last change, if it was not set since.
+    fn time(&self) -> Option<PendingTime> {
+        self.changed.map(|changed| PendingTime { changed, stored: self.stored })
+    }
+
+    /// The time to store, with its location.
+    fn due(&self) -> Option<(EntryLocation, PendingTime)> {
+        self.time().map(|time| (self.location.clone(), time))
+    }
 }
 
 impl DirectoryTimes {
@@ -83,7 +111,7 @@ impl DirectoryTimes {
         if store(container, &location, oid, time).wait().is_ok()
             && let Some(entry) = self.lock().get_mut(&oid)
         {
-            entry.stored = time;
+            entry.stored = time.changed;
         }
     }
 
@@ -94,7 +122,7 @@ impl DirectoryTimes {
         (oid, mtime): (ObjectId, Time),
         location: impl FnOnce() -> EntryLocation,
         now: Time,
-    ) -> Option<(EntryLocation, Time)> {
+    ) -> Option<(EntryLocation, PendingTime)> {
         let mut pending = self.lock();
         let full = pending.len() >= PENDING_TIMES_MAX;
         if let Some(entry) = pending.get_mut(&oid) {
@@ -103,13 +131,13 @@ impl DirectoryTimes {
                 return None;
             }
             entry.attempted = now;
-            return Some((entry.location.clone(), now));
+            return entry.due();
         }
         let location = location();
         let due = now.apart(mtime) >= LAG_MAX || full;
         let attempted = if due { now } else { mtime };
         let entry = Pending { location, stored: mtime, attempted, changed: Some(now) };
-        let due = due.then(|| (entry.location.clone(), now));
+        let due = if due { entry.due() } else { None };
         if !full {
             pending.insert(oid, entry);
         }
@@ -136,18 +164,18 @@ impl DirectoryTimes {
     }
 
     /// Time at which this process last added or removed an entry of the directory. `None` if none is recorded.
-    pub(crate) fn last(&self, oid: ObjectId) -> Option<Time> {
-        self.lock().get(&oid)?.changed
+    pub(crate) fn last(&self, oid: ObjectId) -> Option<PendingTime> {
+        self.lock().get(&oid)?.time()
     }
 
     /// Stores all pending times that differ from the stored ones by [`GRAIN`] or more. After an error, the time that
     /// failed and those that follow stay pending.
     pub(crate) fn store_all(&self, container: &Container) -> Result<()> {
         let all = std::mem::take(&mut *self.lock());
-        let due = |entry: &Pending| entry.changed.filter(|time| time.apart(entry.stored) >= GRAIN);
+        let is_due = |time: &PendingTime| time.changed.apart(time.stored) >= GRAIN;
         let mut result = Ok(());
         for (oid, entry) in all {
-            let Some(time) = due(&entry) else { continue };
+            let Some(time) = entry.time().filter(is_due) else { continue };
             if result.is_ok() {
                 result = store(container, &entry.location, oid, time).wait();
             }

@@ -34,15 +34,26 @@ impl DirEntry {
 
 impl Node {
     /// At most `entries` entries after `anchor`, which advances (DAOS: `dfs_readdirplus`), without `.` and `..`. An
-    /// entry that exists throughout is returned exactly once, whatever is added or removed meanwhile.
+    /// entry that exists throughout is returned exactly once, whatever is added or removed meanwhile. Names that no
+    /// entry can have are left out: programs would take `../x` for a path that leads out of the directory.
     ///
     /// # Errors
     /// [`esker::types::ErrorKind::NotDirectory`]; errors of the backend.
     pub fn read_dir(&self, anchor: &mut Anchor, entries: usize) -> Result<Vec<DirEntry>> {
+        self.read_entries(anchor, entries, entry::is_name)
+    }
+
+    /// Entries as [`Node::read_dir`], but only those for which `is_shown` returns true.
+    pub(crate) fn read_entries(
+        &self,
+        anchor: &mut Anchor,
+        entries: usize,
+        is_shown: fn(&[u8]) -> bool,
+    ) -> Result<Vec<DirEntry>> {
         let dir = self.directory()?;
         let mut found = Vec::new();
         while found.is_empty() && !anchor.is_end() {
-            let names = self.read_names(anchor, entries)?;
+            let names = self.list_names(anchor, entries, is_shown)?;
             let names: Vec<_> = names.iter().collect();
             for names in names.chunks(LIST_BATCH) {
                 let inodes = entry::fetch_all(&dir, names, self.fs().view()).wait()?;
@@ -69,15 +80,33 @@ impl Node {
         }
     }
 
-    /// At most `entries` names after `anchor`, which advances (DAOS: `dfs_readdir`). May be empty before the end.
+    /// At most `entries` names after `anchor`, which advances (DAOS: `dfs_readdir`). May be empty before the end. Leaves
+    /// out the same names as [`Node::read_dir`].
     ///
     /// # Errors
     /// The errors of [`Node::read_dir`].
     pub fn read_names(&self, anchor: &mut Anchor, entries: usize) -> Result<KeyBatch> {
+        self.list_names(anchor, entries, entry::is_name)
+    }
+
+    /// Names as [`Node::read_names`], also those that no entry can have.
+    ///
+    /// # Errors
+    /// The errors of [`Node::read_dir`].
+    pub fn read_stored_names(&self, anchor: &mut Anchor, entries: usize) -> Result<KeyBatch> {
+        self.list_names(anchor, entries, entry::is_stored_name)
+    }
+
+    fn list_names(
+        &self,
+        anchor: &mut Anchor,
+        entries: usize,
+        is_shown: fn(&[u8]) -> bool,
+    ) -> Result<KeyBatch> {
         let limit = ListLimit::entries(entries.max(1));
         let found = self.directory()?.list_dkeys(anchor, limit, self.fs().view()).wait()?;
         let mut names = KeyBatch::default();
-        found.iter().filter(|name| *name != entry::MARK).for_each(|name| names.push(name));
+        found.iter().filter(|name| is_shown(name)).for_each(|name| names.push(name));
         Ok(names)
     }
 
@@ -130,7 +159,13 @@ impl Node {
     /// [`esker::types::ErrorKind::NotDirectory`].
     pub fn entries(&self) -> Result<DirStream> {
         self.directory()?;
-        Ok(DirStream::new(self.clone()))
+        Ok(DirStream::new(self.clone(), entry::is_name))
+    }
+
+    /// A stream as [`Node::entries`], also of entries with names that no entry can have.
+    pub(crate) fn stored_entries(&self) -> Result<DirStream> {
+        self.directory()?;
+        Ok(DirStream::new(self.clone(), entry::is_stored_name))
     }
 }
 
@@ -165,6 +200,7 @@ fn position(name: &[u8]) -> Result<Vec<u8>> {
 /// and 4 bytes for each entry so far, so memory stays small for any directory.
 pub struct DirStream {
     node: Node,
+    is_shown: fn(&[u8]) -> bool,
     /// The batches so far, in the order of their numbers. A batch that has changed since is there once more.
     batches: Vec<Batch>,
     /// Hashes of the names so far, by the number of the entry.
@@ -195,9 +231,9 @@ fn hash(entry: &DirEntry) -> u32 {
 
 impl DirStream {
     /// A stream at the beginning of the directory.
-    fn new(node: Node) -> Self {
+    fn new(node: Node, is_shown: fn(&[u8]) -> bool) -> Self {
         let (batches, names, entries) = (Vec::new(), Vec::new(), Vec::new());
-        Self { node, batches, names, entries, current: 0, next: 0 }
+        Self { node, is_shown, batches, names, entries, current: 0, next: 0 }
     }
 
     /// The directory.
@@ -229,7 +265,7 @@ impl DirStream {
     /// `rewinddir`). Entries that were added or removed meanwhile do not move the position.
     pub fn seek(&mut self, position: u64) {
         if position == 0 {
-            *self = Self::new(self.node.clone());
+            *self = Self::new(self.node.clone(), self.is_shown);
         }
         self.next = position;
     }
@@ -278,7 +314,7 @@ impl DirStream {
     /// Fetches the batch at an anchor. Its entries get new numbers.
     fn add(&mut self, start: Anchor) -> Result<()> {
         let (first, mut end) = (self.names.len() as u64, start.clone());
-        self.entries = self.node.read_dir(&mut end, LIST_BATCH)?;
+        self.entries = self.node.read_entries(&mut end, LIST_BATCH, self.is_shown)?;
         self.names.extend(self.entries.iter().map(hash));
         self.current = self.batches.len();
         self.batches.push(Batch { first, start, end });

@@ -256,15 +256,14 @@ impl Mounted {
 
 /// State of files that this process has not stored yet.
 impl Mounted {
-    /// Time when the content changed, if it is not stored yet. A later stored time wins: another process may have set
-    /// it.
+    /// Time when the content changed, if it is not stored yet. A time that another process has set since wins.
     pub(crate) fn pending_time(&self, inode: &Inode) -> Option<Time> {
         let changed = match inode.kind {
             Kind::File => self.open_files.written(inode.oid),
             Kind::Directory => self.times.last(inode.oid),
             Kind::Symlink => None,
         };
-        changed.filter(|time| *time > inode.ctime)
+        changed?.unless_set(inode)
     }
 
     /// Sets the times of an inode that the caller is about to store: `ctime` to now, `mtime` to a pending time.

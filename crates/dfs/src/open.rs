@@ -1,7 +1,7 @@
 //! Files that this process has open: the location of their entries, and their pending times.
 use crate::entry::EntryLocation;
 use crate::inode::Time;
-use crate::lazy::{self, GRAIN, LAG_MAX};
+use crate::lazy::{self, GRAIN, LAG_MAX, PendingTime};
 use esker::types::{ObjectId, Result};
 use esker::{Container, Lease, Wait};
 use esker_os::ForkLock;
@@ -42,18 +42,23 @@ impl OpenFile {
     }
 
     /// Records a write at `now`. Returns this time with the location of the entry if the caller should store it there.
-    fn note_write(&mut self, now: Time) -> Option<(EntryLocation, Time)> {
+    fn note_write(&mut self, now: Time) -> Option<(EntryLocation, PendingTime)> {
         self.written = Some(now);
         if now.apart(self.attempted) < LAG_MAX {
             return None;
         }
         self.attempted = now;
-        Some((self.location.clone()?, now))
+        Some((self.location.clone()?, self.pending()?))
+    }
+
+    /// The time of the last write, if it is not stored yet.
+    fn pending(&self) -> Option<PendingTime> {
+        self.written.map(|changed| PendingTime { changed, stored: self.stored })
     }
 
     /// The time of the last write and the location of the entry, unless that time is stored or the entry is gone.
-    fn pending(&self) -> Option<(EntryLocation, Time)> {
-        let time = self.written.filter(|time| time.apart(self.stored) >= GRAIN)?;
+    fn due(&self) -> Option<(EntryLocation, PendingTime)> {
+        let time = self.pending().filter(|time| time.changed.apart(time.stored) >= GRAIN)?;
         Some((self.location.clone()?, time))
     }
 
@@ -124,7 +129,7 @@ impl OpenFiles {
 
     /// Stores the time of the last write to a file, if it differs from the stored one. After an error, it stays pending.
     pub(crate) fn store_time(&self, container: &Container, oid: ObjectId) -> Result<()> {
-        let due = self.0.lock().get(&oid).and_then(OpenFile::pending);
+        let due = self.0.lock().get(&oid).and_then(OpenFile::due);
         self.store(container, oid, due).wait()
     }
 
@@ -133,11 +138,11 @@ impl OpenFiles {
         &self,
         container: &Container,
         oid: ObjectId,
-        due: Option<(EntryLocation, Time)>,
+        due: Option<(EntryLocation, PendingTime)>,
     ) -> Result<()> {
         let Some((location, time)) = due else { return Ok(()) };
         lazy::store(container, &location, oid, time).await?;
-        self.change(oid, |file| file.note_stored(time));
+        self.change(oid, |file| file.note_stored(time.changed));
         Ok(())
     }
 
@@ -169,8 +174,8 @@ impl OpenFiles {
     }
 
     /// Time of the last write to an open file, if it is not stored yet.
-    pub(crate) fn written(&self, oid: ObjectId) -> Option<Time> {
-        self.0.lock().get(&oid)?.written
+    pub(crate) fn written(&self, oid: ObjectId) -> Option<PendingTime> {
+        self.0.lock().get(&oid)?.pending()
     }
 
     /// Records that the times of a file were stored.

@@ -1,4 +1,5 @@
 //! Removal of directories with everything below them.
+use crate::entry;
 use crate::inode::Kind;
 use crate::limits::LIST_BATCH;
 use crate::list::DirEntry;
@@ -34,7 +35,8 @@ impl Node {
     fn remove_entries(&self) -> Result<u64> {
         let (mut anchor, mut removed) = (Anchor::Start, 0);
         while !anchor.is_end() {
-            let entries = self.read_dir(&mut anchor, LIST_BATCH)?;
+            // A name that no entry can have makes the removal fail: it would not become empty.
+            let entries = self.read_entries(&mut anchor, LIST_BATCH, entry::is_stored_name)?;
             for entry in entries.iter().filter(|entry| entry.kind() == Kind::Directory) {
                 removed += self.child(&entry.name, entry.inode)?.remove_entries()?;
             }

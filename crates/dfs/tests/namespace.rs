@@ -158,6 +158,39 @@ fn attributes_are_kept() {
 }
 
 #[test]
+fn time_of_a_write_is_kept_if_another_process_changes_the_mode() {
+    let fs = mount_new("times-and-modes");
+    let other = Dfs::mount(fs.container().clone(), MountOptions::default()).unwrap();
+    write(&fs.root(), b"f", b"1");
+    let file = fs.root().lookup(b"f").unwrap().open(Open::BOTH).unwrap();
+    let before = file.attr().unwrap().mtime;
+    let write_later = || {
+        // Nearer times count as equal.
+        let later = Time { nanos: before.nanos + 20_000_000, ..before };
+        while Time::now() < later {
+            std::thread::yield_now();
+        }
+        file.write_at(0, b"2").unwrap();
+        file.attr().unwrap().mtime
+    };
+    let written = write_later();
+    assert!(written > before);
+    let change = |set| other.root().lookup(b"f").unwrap().set_attr(&set).unwrap();
+    change(SetAttr { mode: Some(0o600), ..SetAttr::default() });
+    assert_eq!(file.attr().unwrap().mtime, written);
+    file.sync().unwrap();
+    let after = other.root().lookup(b"f").unwrap().attr().unwrap();
+    assert_eq!((after.mtime, after.mode), (written, 0o600));
+    assert!(after.ctime > written);
+    // A time that another process sets is later than the write.
+    write_later();
+    let mtime = Some(Time { seconds: -5, nanos: 7 });
+    change(SetAttr { mtime, ..SetAttr::default() });
+    file.close().unwrap();
+    assert_eq!(other.root().lookup(b"f").unwrap().attr().unwrap().mtime, mtime.unwrap());
+}
+
+#[test]
 fn moved_file_and_directory_are_found_while_in_use() {
     let fs = mount_new("moved");
     let root = fs.root();

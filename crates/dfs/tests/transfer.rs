@@ -4,7 +4,7 @@ use dfs::transfer::{self, Host, Inside, Options, Progress, Summary, Target};
 use dfs::{Create, Dfs, INODE_AKEY, MountOptions, NewDfs, Open, SetAttr};
 use esker::backend::NewContainer;
 use esker::types::Extent;
-use esker::types::ops::{Cond, Fetch, Sink, Source, Update, Value};
+use esker::types::ops::{Anchor, Cond, Fetch, Sink, Source, Update, Value};
 use esker::{Access, Wait};
 use rustix::fs::{self, CWD, Mode, Timespec, Timestamps, XattrFlags};
 use std::os::unix::ffi::OsStrExt;
@@ -220,10 +220,9 @@ fn entries_that_fail_are_listed_and_the_rest_is_copied() {
     assert_eq!(std::fs::read(place.to("blocked")).unwrap(), b"in the way");
 }
 
-/// The object API stores any name in a directory.
-#[test]
-fn name_that_leads_out_of_the_target_is_not_copied() {
-    let place = esker_conformance::place::Place::new("names");
+/// A new file system that has, beside the file `kept`, entries whose names the object API stored.
+fn with_any_names(pool: &str, names: &[&[u8]]) -> Dfs {
+    let place = esker_conformance::place::Place::new(pool);
     let label = NewContainer::named(&place.label);
     Dfs::create_container(&place.pool(), &label, &NewDfs::default()).unwrap();
     let fs = Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();
@@ -234,17 +233,45 @@ fn name_that_leads_out_of_the_target_is_not_copied() {
     let mut fetch = Fetch::array(INODE_AKEY, 1, &extents, Sink::One(&mut inode));
     let fetches = std::slice::from_mut(&mut fetch);
     object.fetch(b"kept", Cond::NONE, fetches, Access::Latest).wait().unwrap();
-    let host = Place::new("names");
-    let outside = host.0.join("outside");
-    for name in [b"../outside", outside.as_os_str().as_bytes(), b".."] {
+    for name in names {
         let value = Value::Array { record_size: 1, extents: &extents, data: Source::One(&inode) };
         let updates = [Update { akey: INODE_AKEY, value, cond: Cond::NONE }];
         object.update(name, Cond::NONE, &updates, Access::Latest).wait().unwrap();
     }
+    fs
+}
+
+#[test]
+fn name_that_leads_out_of_the_target_is_not_copied() {
+    let host = Place::new("names");
+    let outside = host.0.join("outside");
+    let fs = with_any_names("names", &[b"../outside", outside.as_os_str().as_bytes(), b".."]);
     let (progress, dir): (_, Arc<Path>) = (Progress::default(), host.0.clone().into());
     let to = (&Host, Target::Name(&dir, &b"to"[..]));
-    transfer::copy((&Inside, &root), to, &Options::default(), &progress).unwrap();
+    transfer::copy((&Inside, &fs.root()), to, &Options::default(), &progress).unwrap();
     let summary = progress.summary();
     assert_eq!((summary.files, summary.failed), (1, 3), "{summary:?}");
     assert!(host.to("kept").exists() && !outside.exists());
+}
+
+#[test]
+fn name_that_no_entry_can_have_is_not_listed() {
+    let fs = with_any_names("listed-names", &[b"../x", b"/etc/x", b"..", b"a/b", &[b'x'; 256]]);
+    let (root, mut anchor) = (fs.root(), Anchor::Start);
+    let (mut names, mut stored) = (Vec::new(), 0);
+    while !anchor.is_end() {
+        let found = root.read_dir(&mut anchor, 1).unwrap();
+        names.extend(found.into_iter().map(|entry| entry.name));
+    }
+    let mut entries = root.entries().unwrap();
+    while let Some(entry) = entries.read().unwrap() {
+        names.push(entry.name);
+    }
+    assert_eq!(names, [b"kept", b"kept"]);
+    let mut anchor = Anchor::Start;
+    while !anchor.is_end() {
+        stored += root.read_stored_names(&mut anchor, 9).unwrap().len();
+    }
+    assert_eq!(stored, 6);
+    assert!(!root.is_empty().unwrap());
 }

@@ -40,7 +40,8 @@ impl Tree for Inside {
 
     /// Lists a directory until `each` returns false.
     fn entries(&self, dir: &Node, each: &mut dyn FnMut(Child<Node>) -> bool) -> Result<()> {
-        let mut entries = dir.entries()?;
+        // The copy reports entries with names that no entry can have.
+        let mut entries = dir.stored_entries()?;
         while let Some(entry) = entries.read()? {
             let node = dir.child(&entry.name, entry.inode)?;
             if !each(Child { kind: Some(entry.kind()), name: entry.name, node }) {
