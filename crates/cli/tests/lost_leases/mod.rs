@@ -25,9 +25,19 @@ impl Cluster {
         for node in &self.map.nodes {
             let pool = Native::open(&node.directory, OpenMode::ReadWrite).unwrap();
             let engine = Engine::new(Arc::new(pool), node.uuid, secret());
-            let listener = self._runtime.block_on(TcpListener::bind(&node.address)).unwrap();
+            let listener = self.listen_again(&node.address);
             self._runtime.spawn(async move { engine.listen(listener).await });
         }
+    }
+
+    /// Listens at the address of an engine that was drained, once its task has closed its own listener.
+    fn listen_again(&self, address: &str) -> TcpListener {
+        let mut listener = None;
+        esker_testing::wait_for("the listener of the earlier engine to be closed", || {
+            listener = self._runtime.block_on(TcpListener::bind(address)).ok();
+            listener.is_some()
+        });
+        listener.unwrap()
     }
 
     /// The pool, as a process has it for which all nodes are its own: it needs no engine.

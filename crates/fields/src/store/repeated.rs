@@ -44,7 +44,7 @@ fn unnamed_arrays(
     data: &Data,
     access: Access<'_>,
 ) -> Result<Vec<(ObjectId, u64)>> {
-    // Of the fields with one key, only the last one becomes current.
+    // Only the last of the fields with one key becomes current.
     let data: Vec<(&str, &FieldLocation)> =
         data.iter().filter_map(|(datum, all)| Some((datum.as_str(), all.last()?))).collect();
     let mut unnamed = Vec::new();

@@ -24,7 +24,7 @@ pub(super) struct Input {
 pub(super) struct Inputs {
     /// Sorted within each directory.
     pub(super) files: Vec<Input>,
-    /// Their total size; that of a stream is not known.
+    /// Total size of the files. The size of a stream is not known.
     pub(super) bytes: u64,
     /// Entries of directories that are neither files nor directories, such as sockets and dangling links.
     pub(super) skipped: usize,
