@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Seconds after which a child that hangs is ended.
 const CHILD_SECONDS: u32 = 60;
 const THREADS: usize = 3;
-const CHILDREN: usize = 40;
+const CHILDREN: usize = 500;
 
 #[test]
 fn child_forked_among_busy_threads_reads_the_root() {
