@@ -32,8 +32,8 @@ class ReplacingFile(io.BufferedIOBase):
 
     Bytes are collected in memory up to `buffer_bytes`; with 0, until `close`. If an exception leaves its
     `with`, the old file stays. Of several writers of one file, the last that closes it wins. A killed process
-    leaves a file with the ending `.part`, which a writer of the same file removes after a day. A child created by
-    fork can only close its copy, which changes nothing.
+    leaves a file with the ending `.part`, which a writer of the same file removes after a day. A child
+    created by fork can only close its copy, which changes nothing.
     """
 
     def __init__(
