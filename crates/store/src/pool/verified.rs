@@ -30,7 +30,7 @@ pub(super) fn begin(pool: &Folder, superblock: &Superblock, control: &Control) -
     if !(control.is_current() && matches_stamp(pool, superblock, control)?) {
         super::setup::refuse_damaged(pool, true)?;
     }
-    control.verified_by().store(verifier_word(control.slot), Ordering::Release);
+    control.verified_by().store(control.slot.word(), Ordering::Release);
     Ok(())
 }
 
@@ -38,7 +38,7 @@ pub(super) fn begin(pool: &Folder, superblock: &Superblock, control: &Control) -
 /// `last` from the previous call.
 pub(super) fn end(pool: &Path, superblock: &Superblock, control: &Control, last: &AtomicU64) {
     let next = match control.other_alive() {
-        Some(other) => verifier_word(other),
+        Some(other) => other.word(),
         None => stamp(pool, superblock).unwrap_or(0),
     };
     let word = control.verified_by();
@@ -46,13 +46,9 @@ pub(super) fn end(pool: &Path, superblock: &Superblock, control: &Control, last:
         |mine| word.compare_exchange(mine, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     let before = last.load(Ordering::Relaxed);
     // The word is changed only if this process set it.
-    if replace(verifier_word(control.slot)) || before != 0 && replace(before) {
+    if replace(control.slot.word()) || before != 0 && replace(before) {
         last.store(next, Ordering::Relaxed);
     }
-}
-
-fn verifier_word(slot: ProcessSlot) -> u64 {
-    u64::from(slot.0) + 1
 }
 
 /// True if no process has written to the indexes since the stamp was recorded.
@@ -117,7 +113,7 @@ mod tests {
         pool.close();
         let dead = pool.control_of_other();
         let slot = dead.slot;
-        dead.verified_by().store(verifier_word(slot), Ordering::Release);
+        dead.verified_by().store(slot.word(), Ordering::Release);
         drop(dead);
         let (new_process, other) = (pool.control_of_other(), pool.control_of_other());
         assert_eq!(new_process.slot, slot);

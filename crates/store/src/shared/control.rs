@@ -338,6 +338,11 @@ fn io_error(doing: &str, path: &Path) -> impl Fn(std::io::Error) -> Error {
 }
 
 impl ProcessSlot {
+    /// The slot as a shared word: slot + 1, because 0 means no process.
+    pub(crate) fn word(self) -> u64 {
+        u64::from(self.0) + 1
+    }
+
     /// A slot that no process can have.
     pub(crate) const NOBODY: Self = Self(PROCESSES_MAX as u32 + 1);
 }
@@ -394,7 +399,7 @@ impl Control {
     /// records as verifier and as last writer. The caller holds the setup lock.
     fn disown(&self, slot: ProcessSlot) {
         leases::clear_dead_leases(self, slot);
-        let process = u64::from(slot.0) + 1;
+        let process = slot.word();
         let (won, lost) = (Ordering::AcqRel, Ordering::Relaxed);
         let _ = self.verified_by().compare_exchange(process, 0, won, lost);
         for number in 0..self.targets {
@@ -534,8 +539,7 @@ impl Control {
 
     /// The turn word of target `number`.
     pub(crate) fn turn_word(&self, number: u32) -> TurnWord {
-        let process = u64::from(self.slot.0) + 1;
-        TurnWord::new(Arc::clone(&self.shared), TURNS + number as usize, process)
+        TurnWord::new(Arc::clone(&self.shared), TURNS + number as usize, self.slot.word())
     }
 
     /// True if the process in a turn word, its slot + 1, is alive.

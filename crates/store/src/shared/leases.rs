@@ -120,7 +120,7 @@ pub(crate) fn begin_engine(control: &Control, grace_us: u64) {
     if control.engine().load(Ordering::SeqCst) != 0 {
         control.leases_lost_until().store(uptime() + grace_us, Ordering::SeqCst);
     }
-    control.engine().store(u64::from(control.slot.0) + 1, Ordering::SeqCst);
+    control.engine().store(control.slot.word(), Ordering::SeqCst);
 }
 
 /// Records that this engine has ended the leases of its clients on other nodes in order. If leases of the engine before
@@ -298,7 +298,7 @@ pub(crate) fn clear_dead_leases(control: &Control, slot: ProcessSlot) {
         clear_all(control);
     }
     // If a dead engine had this slot, the engine must not seem to live.
-    let (engine, nobody) = (u64::from(slot.0) + 1, u64::from(ProcessSlot::NOBODY.0) + 1);
+    let (engine, nobody) = (slot.word(), ProcessSlot::NOBODY.word());
     let (won, lost) = (Ordering::SeqCst, Ordering::Relaxed);
     let _ = control.engine().compare_exchange(engine, nobody, won, lost);
     if control.process(slot).has_leases.swap(0, Ordering::AcqRel) == 0 {
