@@ -248,13 +248,6 @@ fn files_are_created_while_their_directory_moves() {
 struct Leases(AtomicU32);
 
 impl Interceptor for Leases {
-    fn pass<'a, T: Send + Unpin + 'a>(
-        &'a self,
-        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
-    ) -> Reply<'a, T> {
-        call()
-    }
-
     fn lease_reads<'a>(
         &'a self,
         of: &'a dyn OpenContainer,

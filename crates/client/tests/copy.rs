@@ -283,13 +283,6 @@ impl Flickering {
 }
 
 impl Interceptor for Flickering {
-    fn pass<'a, T: Send + Unpin + 'a>(
-        &'a self,
-        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
-    ) -> Reply<'a, T> {
-        call()
-    }
-
     fn capabilities(&self, of: Capabilities) -> Capabilities {
         Capabilities { snapshots: false, ..of }
     }

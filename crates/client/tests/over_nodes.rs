@@ -616,13 +616,6 @@ struct Refusing {
 }
 
 impl Interceptor for Refusing {
-    fn pass<'a, T: Send + Unpin + 'a>(
-        &'a self,
-        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
-    ) -> Reply<'a, T> {
-        call()
-    }
-
     fn lease<'a>(&'a self, from: &'a dyn OpenContainer, oid: ObjectId) -> Reply<'a, ()> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         match self.grants.load(Ordering::Relaxed) {

@@ -2,21 +2,14 @@
 use crate::between::{Interceptor, PoolBetween};
 use esker::Pool;
 use esker::types::info::OpenMode;
+use esker_backend::Capabilities;
 use esker_backend::memory::Memory;
-use esker_backend::{Capabilities, Reply};
 use std::sync::Arc;
 
 /// The change of the capabilities.
 struct Declaring(fn(Capabilities) -> Capabilities);
 
 impl Interceptor for Declaring {
-    fn pass<'a, T: Send + Unpin + 'a>(
-        &'a self,
-        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
-    ) -> Reply<'a, T> {
-        call()
-    }
-
     fn capabilities(&self, of: Capabilities) -> Capabilities {
         self.0(of)
     }

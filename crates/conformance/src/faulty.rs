@@ -158,13 +158,6 @@ impl Faults {
 impl Interceptor for Faults {
     /// Makes a call without a fault. Calls that a fault may affect have functions below, which override those of the
     /// trait.
-    fn pass<'a, T: Send + Unpin + 'a>(
-        &'a self,
-        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
-    ) -> Reply<'a, T> {
-        call()
-    }
-
     fn capabilities(&self, of: Capabilities) -> Capabilities {
         Capabilities { asynchronous: of.asynchronous || self.fault == Fault::LostReply, ..of }
     }

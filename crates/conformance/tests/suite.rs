@@ -1,6 +1,6 @@
 //! The suite itself: a topic is skipped if its capability is not declared.
 use esker_backend::memory::Memory;
-use esker_backend::{Capabilities, Pool, Reply};
+use esker_backend::{Capabilities, Pool};
 use esker_conformance::between::{Interceptor, PoolBetween};
 use esker_conformance::{Outcome, Setup, TOPICS};
 use std::sync::Arc;
@@ -9,13 +9,6 @@ use std::sync::Arc;
 struct Modest;
 
 impl Interceptor for Modest {
-    fn pass<'a, T: Send + Unpin + 'a>(
-        &'a self,
-        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
-    ) -> Reply<'a, T> {
-        call()
-    }
-
     fn capabilities(&self, of: Capabilities) -> Capabilities {
         Capabilities::minimal(of.targets)
     }

@@ -22,13 +22,6 @@ struct Watcher {
 }
 
 impl Interceptor for Watcher {
-    fn pass<'a, T: Send + Unpin + 'a>(
-        &'a self,
-        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
-    ) -> Reply<'a, T> {
-        call()
-    }
-
     fn write<'a>(&'a self, to: &'a dyn OpenContainer, change: Change<'a>) -> Reply<'a, Epoch> {
         let found = self.pool.open_container(ContainerRef::Label(LABEL), OpenMode::ReadOnly).wait();
         self.has_label.fetch_or(found.is_ok(), Ordering::Relaxed);

@@ -76,13 +76,6 @@ struct Lost {
 }
 
 impl Interceptor for Lost {
-    fn pass<'a, T: Send + Unpin + 'a>(
-        &'a self,
-        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
-    ) -> Reply<'a, T> {
-        call()
-    }
-
     fn write<'a>(&'a self, to: &'a dyn OpenContainer, change: Change<'a>) -> Reply<'a, Epoch> {
         let is_of_entry = |write: &Write<'_>| match write.op {
             WriteOp::Update { dkey, updates: [_, ..], .. } => dkey == self.name,

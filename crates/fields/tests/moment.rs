@@ -95,13 +95,6 @@ fn searches_see_flushes_completely_or_not_at_all() {
 struct Fetches(AtomicU32);
 
 impl Interceptor for Fetches {
-    fn pass<'a, T: Send + Unpin + 'a>(
-        &'a self,
-        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
-    ) -> Reply<'a, T> {
-        call()
-    }
-
     fn fetch<'a, 'f, 'b>(
         &'a self,
         from: &'a dyn OpenContainer,

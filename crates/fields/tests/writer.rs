@@ -20,13 +20,6 @@ struct Fill {
 }
 
 impl Interceptor for Fill {
-    fn pass<'a, T: Send + Unpin + 'a>(
-        &'a self,
-        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
-    ) -> Reply<'a, T> {
-        call()
-    }
-
     fn write<'a>(&'a self, to: &'a dyn OpenContainer, change: Change<'a>) -> Reply<'a, Epoch> {
         match self.is_full.load(Ordering::Relaxed) {
             true => Reply::Ready(Err(ErrorKind::NoSpace.into())),

@@ -30,13 +30,6 @@ impl Between {
 }
 
 impl Interceptor for Between {
-    fn pass<'a, T: Send + Unpin + 'a>(
-        &'a self,
-        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
-    ) -> Reply<'a, T> {
-        call()
-    }
-
     fn fetch<'a, 'f, 'b>(
         &'a self,
         from: &'a dyn OpenContainer,

@@ -132,13 +132,6 @@ mod tests {
     }
 
     impl Interceptor for Failing {
-        fn pass<'a, T: Send + Unpin + 'a>(
-            &'a self,
-            call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
-        ) -> Reply<'a, T> {
-            call()
-        }
-
         fn capabilities(&self, of: Capabilities) -> Capabilities {
             Capabilities { snapshots: false, ..of }
         }
