@@ -64,7 +64,7 @@ mod transaction;
 mod view;
 
 pub use access::Access;
-pub use array::{Array, ArrayRead, ArrayStat, STRIPE_MARKS};
+pub use array::{ATTRIBUTES_DKEY, Array, ArrayRead, ArrayStat, STRIPE_MARKS};
 pub use attributes::{Attributes, FIELDS_LAYOUT, FILES_LAYOUT, LAYOUTS, TENSORS_LAYOUT};
 pub use container::Container;
 pub use esker_backend as backend;

@@ -6,14 +6,11 @@ use crate::handles::{Entry, OpenArray, kind};
 use crate::{boundary, conditions, convert, handles, object};
 use esker::types::ops::Cond;
 use esker::types::{ObjectId, ObjectType};
-use esker::{Access, Array, ArrayAttributes, Container};
+use esker::{ATTRIBUTES_DKEY, Access, Array, ArrayAttributes, Container};
 use std::ffi::c_int;
 
 /// `DAOS_OO_RW`.
 const READ_WRITE: u32 = 0x4;
-
-/// The dkey under which an array stores its attributes.
-const ATTRIBUTES_DKEY: [u8; 8] = 0u64.to_ne_bytes();
 
 /// Creates an array and opens it.
 #[unsafe(no_mangle)]

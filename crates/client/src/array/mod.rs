@@ -15,16 +15,15 @@ use crate::object::Object;
 use cells::Layout;
 use esker_backend::OpenContainer;
 use esker_types::ops::{
-    Cond, Edge, Fetch, KeyFound, KeyQuery, LAST_OF_FIRST, ReadAt, Sink, Source, Update, Value,
-    Write, WriteOp,
+    Cond, Edge, Fetch, KeyFound, KeyQuery, LAST_OF_FIRST, ReadAt, Sink, Update, Write, WriteOp,
 };
 use esker_types::{
     ArrayAttributes, Epoch, Error, ErrorKind, FLAT_AKEY, ObjectId, ObjectType, Result,
 };
 use stripe_mark::StripeMark;
 
-/// The dkey of the attributes. Chunk `n` has dkey `n + 1`.
-pub(crate) const ATTRIBUTES_DKEY: [u8; 8] = 0u64.to_ne_bytes();
+/// The dkey under which an array stores its attributes. Chunk `n` has dkey `n + 1`.
+pub const ATTRIBUTES_DKEY: [u8; 8] = 0u64.to_ne_bytes();
 /// Arrays whose sizes are requested in one message.
 const SIZES_BATCH: usize = 2048;
 /// Finds the last extent.
@@ -72,7 +71,8 @@ impl Container {
         attributes: ArrayAttributes,
         access: Access<'_>,
     ) -> Result<Array> {
-        Array::create(self.object(oid), attributes, access).await
+        let conds = [Cond::DKEY_INSERT, Cond::AKEY_INSERT];
+        Array::create(self.object(oid), attributes, conds, access).await
     }
 
     /// Creates an array as [`Container::create_array`] does, but replaces attributes that exist: for callers that have
@@ -86,7 +86,7 @@ impl Container {
         attributes: ArrayAttributes,
         access: Access<'_>,
     ) -> Result<Array> {
-        Array::create_unchecked(self.object(oid), attributes, access).await
+        Array::create(self.object(oid), attributes, [Cond::NONE; 2], access).await
     }
 
     /// Opens an array created by [`Container::create_array`].
@@ -113,31 +113,17 @@ impl Container {
 }
 
 impl Array {
-    /// Creates an array: stores its attributes. Fails with `Exists` if the object has attributes already.
+    /// Creates an array: stores its attributes under the conditions `conds` of their dkey and akey.
     pub(crate) async fn create(
         object: Object,
         attributes: ArrayAttributes,
-        access: Access<'_>,
-    ) -> Result<Self> {
-        check_type(&object, ObjectType::is_array)?;
-        attributes.check()?;
-        let stored = attributes.to_bytes();
-        let value = Value::Single(Source::One(&stored));
-        let updates = [Update { akey: FLAT_AKEY, value, cond: Cond::AKEY_INSERT }];
-        object.update(&ATTRIBUTES_DKEY, Cond::DKEY_INSERT, &updates, access).await?;
-        Ok(Self::new(object, attributes))
-    }
-
-    /// Creates an array, or replaces the attributes of an existing one.
-    pub(crate) async fn create_unchecked(
-        object: Object,
-        attributes: ArrayAttributes,
+        conds: [Cond; 2],
         access: Access<'_>,
     ) -> Result<Self> {
         check_type(&object, ObjectType::is_array)?;
         attributes.check()?;
         let array = Self::new(object, attributes);
-        array.put_attributes(access).await?;
+        array.put_attributes(conds, access).await?;
         Ok(array)
     }
 

@@ -65,7 +65,7 @@ impl Array {
     /// Rewrites the attributes of an array that stores them: only they have the modification time of an empty array.
     async fn touch(&self, access: Access<'_>) -> Result<()> {
         match self.oid().object_type() {
-            Some(ObjectType::Array) => self.put_attributes(access).await,
+            Some(ObjectType::Array) => self.put_attributes([Cond::NONE; 2], access).await,
             _ => Ok(()),
         }
     }
@@ -78,15 +78,23 @@ impl Array {
         let mut stored = Fetch::single(FLAT_AKEY, Sink::None);
         let fetches = std::slice::from_mut(&mut stored);
         self.object.fetch(&ATTRIBUTES_DKEY, Cond::NONE, fetches, access).await?;
-        if stored.reply.size == 0 { Ok(()) } else { self.put_attributes(access).await }
+        if stored.reply.size == 0 {
+            Ok(())
+        } else {
+            self.put_attributes([Cond::NONE; 2], access).await
+        }
     }
 
-    /// Stores the attributes of the array in its object.
-    pub(super) async fn put_attributes(&self, access: Access<'_>) -> Result<()> {
+    /// Stores the attributes of the array in its object, under conditions of their dkey and akey.
+    pub(super) async fn put_attributes(
+        &self,
+        [dkey, akey]: [Cond; 2],
+        access: Access<'_>,
+    ) -> Result<()> {
         let stored = self.attributes().to_bytes();
         let value = Value::Single(Source::One(&stored));
-        let updates = [Update { akey: FLAT_AKEY, value, cond: Cond::NONE }];
-        self.object.update(&ATTRIBUTES_DKEY, Cond::NONE, &updates, access).await
+        let updates = [Update { akey: FLAT_AKEY, value, cond: akey }];
+        self.object.update(&ATTRIBUTES_DKEY, dkey, &updates, access).await
     }
 
     /// The write that removes all records of a chunk.
