@@ -214,24 +214,15 @@ fn listed(
             return Ok(Some(Listed { key, size, mtime: inode.mtime, etag }));
         }
         let attr = dir.fs().attr_of(&inode)?;
-        // The content of a file that was replaced or removed meanwhile has this size, too.
-        if attr.size > 0 {
-            return Ok(Some(Listed {
-                key,
-                size: attr.size,
-                mtime: attr.mtime,
-                etag: record.etag(&attr),
-            }));
-        }
-        let found = dir.entries_with_xattr(&[name], RECORD.as_bytes())?.pop().flatten();
-        (inode, value) = match found {
+        // The content of a file that was replaced or removed meanwhile has size 0, too.
+        let current = match attr.size {
+            0 => dir.entries_with_xattr(&[name], RECORD.as_bytes())?.pop().flatten(),
+            _ => Some((inode, None)),
+        };
+        (inode, value) = match current {
             Some((current, _)) if current.oid == inode.oid => {
-                return Ok(Some(Listed {
-                    key,
-                    size: 0,
-                    mtime: attr.mtime,
-                    etag: record.etag(&attr),
-                }));
+                let (size, mtime, etag) = (attr.size, attr.mtime, record.etag(&attr));
+                return Ok(Some(Listed { key, size, mtime, etag }));
             }
             Some((current, value)) if current.kind == Kind::File => (current, value),
             _ => return Ok(None),
