@@ -35,8 +35,8 @@ pub(crate) struct Buckets {
     slots: Mutex<HashMap<String, Arc<Slot>>>,
 }
 
-/// A bucket, if it is open. Locked while its container is opened or removed, so that requests to this bucket wait, and
-/// those to others do not.
+/// A bucket, if it is open. A request locks it while it opens or removes the container. Other requests to this bucket wait
+/// for that; requests to other buckets do not.
 type Slot = Mutex<Option<Opened>>;
 
 /// A bucket with files that is open. Clones share it.

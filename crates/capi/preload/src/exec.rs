@@ -117,8 +117,8 @@ impl Program {
         Ok(())
     }
 
-    /// Names a copy in memory by the descriptor of this process. The child of `posix_spawn` may close its own descriptor
-    /// of that number before it starts the program, or give the number to another file.
+    /// Replaces the path of a copy in memory by `/proc/PID/fd/N` of this process. The path `/proc/self/fd/N` would fail in
+    /// a child of `posix_spawn` whose file actions close or replace descriptor N.
     pub(crate) fn reach_from_child(&mut self) -> Answer<()> {
         if self.copy >= 0 {
             let mut room = [0; 32];

@@ -2,9 +2,9 @@
 //!
 //! A private mapping of a file in the mount point is anonymous memory, filled from the file at the start
 //! ([`private_maps`]). A shared mapping maps a file of the system that all processes map in place of the object
-//! ([`Pages`]). Calls that change the content of the object change that file, too ([`change_content`]). To find changes
-//! of the program, this library compares a shared writable mapping with a copy. It writes them to the object on msync,
-//! munmap and close, at the end of the process, and before this process reads the file.
+//! ([`Pages`]). Calls that change the content of the object change that file, too ([`change_content`]). The program
+//! changes a writable mapping without calls, so this library compares the mapping with a copy. It writes the differences
+//! to the object on msync, munmap and close, at the end of the process, and before this process reads the file.
 //!
 //! The comparison reads a second mapping of the same memory, which only this library uses. Libraries that track
 //! mappings (UCX, libfabric, Open MPI) patch `munmap` and similar functions in machine code or in the tables of the

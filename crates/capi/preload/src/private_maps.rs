@@ -1,8 +1,8 @@
 //! Address ranges of private mappings of files in the mount point. Their memory is anonymous, so some calls have other
 //! effects than on a mapping of a file: `madvise` would replace the content by zeros.
 //!
-//! The table has no lock and allocates no memory, because allocators call `madvise` and `munmap` while they hold locks
-//! of their own.
+//! The table has no lock and allocates no memory. Memory allocators call `madvise` and `munmap` while they hold their
+//! locks, so an allocation or a lock here could deadlock.
 use crate::limits::PRIVATE_MAPS_MAX;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
