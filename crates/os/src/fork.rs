@@ -1,22 +1,26 @@
 //! Detecting that a process has forked or is about to fork, and a lock that a fork cannot leave locked.
 #![allow(unsafe_code)]
+use esker_types::checksum::prepare_checksums;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Once, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
-static REGISTER: Once = Once::new();
-/// Function of the store that each child runs first.
-static ON_CHILD: OnceLock<fn()> = OnceLock::new();
+/// Whether the handlers of fork are registered. A `Once` would not do: a child made while another thread is in it waits
+/// for ever.
+static REGISTERED: AtomicBool = AtomicBool::new(false);
+/// Function of the store that each child runs first; null without one.
+static ON_CHILD: AtomicPtr<()> = AtomicPtr::new(null_mut());
 /// Number of forks of this process that have begun, and number of those that have ended.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 
+/// Handler before a fork. Waits while another thread creates what checksums need: the child would wait for it for ever.
 extern "C" fn before() {
+    prepare_checksums();
     BEGUN.fetch_add(1, Ordering::SeqCst);
 }
 
@@ -29,8 +33,10 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::SeqCst);
     ENDED.store(BEGUN.load(Ordering::SeqCst), Ordering::SeqCst);
-    if let Some(run) = ON_CHILD.get() {
-        run();
+    let run = ON_CHILD.load(Ordering::SeqCst);
+    if !run.is_null() {
+        // SAFETY: only `on_child` stores a pointer, that of such a function.
+        unsafe { std::mem::transmute::<*mut (), fn()>(run)() };
     }
     crate::descriptors::close_inherited();
 }
@@ -39,17 +45,25 @@ extern "C" fn in_child() {
 /// ancestor and must be neither used nor closed.
 #[inline]
 pub fn generation() -> u64 {
-    REGISTER.call_once(|| {
-        // SAFETY: the handlers only touch atomics and descriptors, which is safe after fork.
-        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
-    });
+    if !REGISTERED.load(Ordering::Acquire) {
+        register();
+    }
     GENERATION.load(Ordering::Relaxed)
+}
+
+/// Registers the handlers of fork. Threads that call this at once all do it: the handlers may run several times.
+#[cold]
+fn register() {
+    // SAFETY: the handlers only touch atomics and descriptors, which is safe after fork.
+    unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    REGISTERED.store(true, Ordering::Release);
 }
 
 /// Registers `run` to be called first in each child made by fork. It may only touch atomics and make system calls.
 /// Only the first registered function counts.
 pub fn on_child(run: fn()) {
-    ON_CHILD.get_or_init(|| run);
+    let (first, order) = (null_mut(), Ordering::SeqCst);
+    let _ = ON_CHILD.compare_exchange(first, run as *mut (), order, order);
     generation();
 }
 

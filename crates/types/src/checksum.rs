@@ -133,6 +133,13 @@ pub fn crc32c_of_chunks(table: &[u8], len: usize) -> Option<u32> {
     Some(all)
 }
 
+/// Creates what checksums otherwise create at their first use: the choice of instructions, and a table. Waits while
+/// another thread does.
+pub fn prepare_checksums() {
+    let _ = Checksum::Crc32c.sum(&[0]);
+    after_zeros(0);
+}
+
 /// CRC-32C is that of iSCSI.
 const ISCSI: CrcAlgorithm = CrcAlgorithm::Crc32Iscsi;
 
