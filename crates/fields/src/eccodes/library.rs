@@ -2,14 +2,16 @@
 //! inherits an unfinished call of ecCodes.
 use crate::eccodes::api::{Context, Functions, Handle};
 use crate::eccodes::{Draft, Field, envelope, failure, search};
-use esker_os::ForkLock;
+use esker_os::{ForkLock, PerProcess};
 use esker_types::{Error, ErrorKind, Result};
 use libloading::os::unix;
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::ffi::{CString, OsStr, OsString, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
-use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The loaded ecCodes. It stays loaded until the process ends.
 pub struct Library {
@@ -29,8 +31,10 @@ impl Library {
     /// # Errors
     /// [`ErrorKind::NotSupported`] if none can be loaded; the message says what was tried and what to install.
     pub fn shared() -> Result<&'static Self> {
-        static SHARED: OnceLock<Result<Library>> = OnceLock::new();
-        SHARED.get_or_init(|| Self::first_of(&search::candidates())).as_ref().map_err(Error::clone)
+        static SHARED: PerProcess<Result<Library>> = PerProcess::empty();
+        let Ok(found) =
+            SHARED.get_or_make(|| Ok::<_, Infallible>(Self::first_of(&search::candidates())));
+        found.as_ref().map_err(Error::clone)
     }
 
     /// The library in `file`.
@@ -256,20 +260,25 @@ thread_local! {
 /// Locks ecCodes for a call, because it is not safe for threads. A fork waits for the lock, so that a child never
 /// inherits it locked.
 fn lock_calls() -> MutexGuard<'static, ()> {
-    static FORKS: Once = Once::new();
-    FORKS.call_once(|| {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !REGISTERED.load(Ordering::Acquire) {
+        // Threads that are here at once all register the handlers. A `Once` would hang children that are made meanwhile.
         // SAFETY: the three functions live as long as the process and have no arguments. If this fails, forks are
         // unprotected.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
-    });
+        REGISTERED.store(true, Ordering::Release);
+    }
     CALLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes the lock of ecCodes before a fork, and keeps it until the fork is done.
 extern "C" fn before_fork() {
-    let calls = CALLS.lock().unwrap_or_else(PoisonError::into_inner);
-    let _ =
-        FORKING.try_with(|forking| forking.try_borrow_mut().map(|mut held| *held = Some(calls)));
+    let take = || CALLS.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = FORKING.try_with(|forking| {
+        forking.try_borrow_mut().map(|mut held| {
+            held.get_or_insert_with(take);
+        })
+    });
 }
 
 /// Releases the lock of ecCodes after a fork, in parent and child.

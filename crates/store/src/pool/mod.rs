@@ -34,7 +34,7 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// Callback for the progress of a long operation: the number of finished bytes or entries, and the total.
 pub type Progress<'p> = &'p mut dyn FnMut(u64, u64);
@@ -65,8 +65,8 @@ fn identity(path: &Path) -> Result<(u64, u64)> {
 /// Pools that this process has open, by device and inode of the directory. An index must not be opened twice.
 static OPEN: ForkLock<Registry> = ForkLock::new();
 
-/// Registers [`on_exit`] once, unless the program records its exit itself.
-static AT_EXIT: Once = Once::new();
+/// Whether [`on_exit`] is registered, or the program records its exit itself.
+static AT_EXIT: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn on_exit() {
     record_clean_exit();
@@ -75,7 +75,7 @@ extern "C" fn on_exit() {
 /// Declares that the caller will call [`record_clean_exit`] itself before the process ends. Call this before any pool
 /// is opened.
 pub fn will_record_exit() {
-    AT_EXIT.call_once(|| ());
+    AT_EXIT.store(true, Ordering::SeqCst);
 }
 
 /// Commits the buffered puts of the pools that this process still has open. Records that their indexes are sound, so
@@ -190,7 +190,9 @@ impl OpenPool {
         let closed = Arc::clone(&state.closed.0);
         open.insert(identity, OpenEntry { state: Arc::downgrade(&state), closed });
         drop(open);
-        AT_EXIT.call_once(|| sys::at_exit(on_exit));
+        if !AT_EXIT.swap(true, Ordering::SeqCst) {
+            sys::at_exit(on_exit);
+        }
         if purpose == Purpose::Use && !state.control.read_only {
             // A failure only delays the release of space, and the next process that opens the pool tries again.
             let _ = crate::commit::destroyed::free_all(&state);

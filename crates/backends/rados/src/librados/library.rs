@@ -1,9 +1,10 @@
 //! The loaded library: its functions, with the types of its header.
 use crate::librados::VARIABLE;
+use esker_os::PerProcess;
 use esker_types::{Error, ErrorKind, Result};
 use libloading::Library;
+use std::convert::Infallible;
 use std::ffi::{CString, OsString, c_char, c_int, c_uchar, c_void};
-use std::sync::OnceLock;
 
 /// Usual file name of the library.
 const FILE: &str = "librados.so.2";
@@ -13,8 +14,9 @@ const FILE: &str = "librados.so.2";
 /// # Errors
 /// `NotSupported` if it cannot be loaded; the message says what to install.
 pub(crate) fn functions() -> Result<&'static Functions> {
-    static LOADED: OnceLock<Result<Functions>> = OnceLock::new();
-    LOADED.get_or_init(load).as_ref().map_err(Error::clone)
+    static LOADED: PerProcess<Result<Functions>> = PerProcess::empty();
+    let Ok(loaded) = LOADED.get_or_make(|| Ok::<_, Infallible>(load()));
+    loaded.as_ref().map_err(Error::clone)
 }
 
 /// Loads librados, to find out whether this machine has it.
