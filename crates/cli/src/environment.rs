@@ -89,7 +89,7 @@ pub const VARIABLES: [Variable; 19] = [
     },
     Variable {
         name: "ESKER_PRELOAD",
-        default: "in the directory of the command, or in `../lib/esker`",
+        default: "in the directory of the command, `../lib/esker` or `../lib`",
         readers: "`esker run`",
         meaning: "file of the interception library",
     },

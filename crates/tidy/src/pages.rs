@@ -1,5 +1,5 @@
 //! Rules for documentation pages, besides valid links (`make check` verifies those with rumdl): every page is listed,
-//! and cited tests exist.
+//! cited tests and files exist, and promises have different numbers.
 use crate::tree::File;
 use crate::{Finding, Tree};
 use std::collections::HashSet;
@@ -48,6 +48,49 @@ pub fn unknown_tests(tree: &Tree) -> Vec<Finding> {
     let words = words_of_sources(tree);
     let pages = tree.files().filter(|file| file.extension() == "md");
     pages.flat_map(|page| unknown_tests_of(page, &words)).collect()
+}
+
+/// Files of Rust that pages name in backquotes and that do not exist. Decisions and the list of changes are about the
+/// past.
+pub fn unknown_files(tree: &Tree) -> Vec<Finding> {
+    let is_unknown = |name: &str| {
+        !tree.files().any(|file| format!("/{}", file.path).ends_with(&format!("/{name}")))
+    };
+    let unknown_of = |page: &File| -> Vec<Finding> {
+        let lines = page.text.lines().zip(1..);
+        let cited = lines.flat_map(|(text, line)| cited_files(text).map(move |name| (name, line)));
+        let unknown = cited.filter(|(name, _)| is_unknown(name));
+        unknown.map(|(name, line)| page.finding(line, format!("no file is {name}"))).collect()
+    };
+    let pages = tree.files().filter(|file| file.extension() == "md");
+    let present =
+        pages.filter(|file| !file.path.starts_with(DECISIONS) && file.path != "CHANGELOG.md");
+    present.flat_map(unknown_of).collect()
+}
+
+/// Every `file.rs` in a line.
+fn cited_files(line: &str) -> impl Iterator<Item = &str> {
+    let is_name = |text: &&str| text.ends_with(".rs") && !text.contains([' ', '*', '<']);
+    line.split('`').skip(1).step_by(2).filter(is_name)
+}
+
+/// Promises of `docs/semantics.md` whose number another promise has.
+pub fn repeated_promises(tree: &Tree) -> Vec<Finding> {
+    let Some(page) = tree.file("docs/semantics.md") else { return Vec::new() };
+    let mut known = HashSet::new();
+    let promises =
+        page.text.lines().zip(1..).filter_map(|(text, line)| Some((promise(text)?, line)));
+    let repeated = promises.filter(|(number, _)| !known.insert(*number));
+    repeated
+        .map(|(number, line)| page.finding(line, format!("another promise is {number}")))
+        .collect()
+}
+
+/// The number of the promise in a row of a table, such as `S9`.
+fn promise(row: &str) -> Option<&str> {
+    let number = row.strip_prefix("| ")?.split(' ').next()?;
+    let digits = number.strip_prefix(|c: char| c.is_ascii_uppercase())?;
+    digits.starts_with(|c: char| c.is_ascii_digit()).then_some(number)
 }
 
 /// All words of the files that are not pages.
@@ -115,6 +158,20 @@ mod tests {
         assert_eq!(lines(outside_the_book, &pages), [0; 0]);
         assert_eq!(lines(outside_the_book, &[contents, ("docs/decisions/0001-a.md", "")]), [0; 0]);
         assert_eq!(lines(outside_the_book, &[contents, ("docs/two.md", "")]), [1]);
+    }
+
+    #[test]
+    fn cited_files_exist() {
+        let source = ("crates/a/src/b.rs", "");
+        let page = "is in `b.rs`,\n`src/b.rs`\nand `c.rs`; `*.rs`";
+        assert_eq!(lines(unknown_files, &[("docs/a.md", page), source]), [3]);
+        assert_eq!(lines(unknown_files, &[("docs/decisions/1.md", page), source]), [0; 0]);
+    }
+
+    #[test]
+    fn promises_have_numbers_of_their_own() {
+        let page = "| S1 | a | b |\n| S1a | a | b |\n| x | S1 |\n| S1 | c | d |";
+        assert_eq!(lines(repeated_promises, &[("docs/semantics.md", page)]), [4]);
     }
 
     #[test]

@@ -109,6 +109,16 @@ fn cited_tests_exist() {
 }
 
 #[test]
+fn cited_files_exist() {
+    demand(pages::unknown_files);
+}
+
+#[test]
+fn promises_have_numbers_of_their_own() {
+    demand(pages::repeated_promises);
+}
+
+#[test]
 fn words_are_those_of_the_field() {
     demand(words::retired);
     demand(words::is_no);

@@ -200,15 +200,13 @@ impl<'t> Stager<'t, '_> {
     /// Stages a single value, which is not divided into pieces.
     fn single(&mut self, prefix: &Key, source: Source<'t>) -> Result<Content<'t>> {
         let len = source.len();
-        if len > SINGLE_VALUE_MAX.min(self.value_max()) {
-            return Err(Error::new(
-                ErrorKind::RecordTooBig,
-                format!(
-                    "a single value of {len} bytes: the limit is {SINGLE_VALUE_MAX} (SINGLE_VALUE_MAX), or a \
-                     segment of the pool"
-                ),
-            )
-            .with_needed(SINGLE_VALUE_MAX));
+        let limit = SINGLE_VALUE_MAX.min(self.value_max());
+        if len > limit {
+            let message = format!(
+                "a single value of {len} bytes: the limit is {limit}, the smaller of {SINGLE_VALUE_MAX} \
+                 (SINGLE_VALUE_MAX) and a segment of the pool"
+            );
+            return Err(Error::new(ErrorKind::RecordTooBig, message).with_needed(limit));
         }
         let key = prefix.clone().push(&[SINGLE]);
         self.piece(&key, Extent::new(0, 1), source, 0, len).map(Content::Single)

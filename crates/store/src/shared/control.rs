@@ -1,7 +1,8 @@
 //! The control file: atomics that all processes of a pool share while they use it.
 //!
 //! It stores state that need not survive a restart of the machine: owners of segments, the last epoch, and versions for
-//! conflict detection. After a restart it is rebuilt from the indexes. The bytes after the atomics exist only to be
+//! conflict detection. After a restart it is rebuilt from the indexes. Only the write buffers of version 5 must survive:
+//! they hold acknowledged puts. The bytes after the atomics exist only to be
 //! locked. `docs/format.md` has the layout of both.
 mod processes;
 

@@ -29,8 +29,8 @@ pub(crate) struct Rename {
 
 /// Remove tensors
 ///
-/// Processes that have one open read on; its space is freed when the last of them has closed it. On posix: and rados:
-/// pools, where processes do not see each other, `esker tensor gc` frees it.
+/// Processes that have one open read on; its space is freed when the last of them has closed it. On posix:, rados: and
+/// daos: pools, where processes do not see each other, `esker tensor gc` frees it.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker tensor rm tank/tensors t2m msl")]
@@ -45,8 +45,8 @@ pub(crate) struct Remove {
 /// Free the space of PUTs that were never committed, and of removed tensors
 ///
 /// A PUT counts as abandoned if it began longer ago than --age: choose more than the longest PUT takes. Removed and
-/// replaced tensors are freed if no process has them open; on posix: and rados: pools, where processes do not see each
-/// other, if they were removed longer ago than --age. A reader of a freed tensor gets an error.
+/// replaced tensors are freed if no process has them open; on posix:, rados: and daos: pools, where processes do not see
+/// each other, if they were removed longer ago than --age. A reader of a freed tensor gets an error.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker tensor gc tank/tensors --dry-run
