@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import NotSupported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Set
 
     from ._esker import Snapshot, Transaction
     from ._zarr_index import Index
@@ -105,8 +105,8 @@ def _key(number: int) -> bytes:
     return f"{number}".encode()
 
 
-def _end(index: Index, number: int) -> None:
-    Writers(index).end(number)
+def _end(index: Index, number: int, ended: Set[int]) -> bool:
+    return Writers(index).end(number, ended)
 
 
 class Writers:
@@ -157,17 +157,28 @@ class Writers:
             if "session" in writer and writer["session"] not in alive
         ]
         objects = arrays + sorted(dead)
-        for number in objects:
-            self.index.change(functools.partial(_end, number=number))
+        removed = sum(
+            self.index.change(functools.partial(_end, number=number, ended=dead)) for number in objects
+        )
         self.destroy_bases()
-        return len(objects)
+        return removed
 
-    def end(self, number: int) -> None:
-        """Remove the object of a number, unless the index refers to it by now."""
-        if self.get(number) is not None:
-            self.index.session(number).clear()
-            self.index.destroy_array(number)
-            self.remove(number)
+    def end(self, number: int, ended: Set[int]) -> bool:
+        """Remove the object of a number, unless the index refers to it by now. `ended` lists ended sessions.
+
+        Returns whether it was removed.
+        """
+        writer = self.get(number)
+        if writer is None or self._is_running(writer.get("session"), ended):
+            return False
+        self.index.session(number).clear()
+        self.index.destroy_array(number)
+        self.remove(number)
+        return True
+
+    def _is_running(self, session: int | None, ended: Set[int]) -> bool:
+        # A listing misses a session that begins while it is made, but may show an Array of that session.
+        return session is not None and session not in ended and self.has(session)
 
     def destroy_bases(self) -> None:
         """Destroy the snapshots of sessions that have ended."""

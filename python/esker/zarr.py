@@ -37,7 +37,7 @@ from ._zarr_bounds import bounds
 from ._zarr_fields import Fields
 from ._zarr_index import ARRAY, REMOVED, STAGED, VALUE, VALUE_MAX, Entry, Index, may_refer, reference
 from ._zarr_writers import BASE, Writers, is_dead, this_process
-from .errors import Error, Exists, Invalid, NoHandle, NotFound, NotSupported
+from .errors import Corrupt, Error, Exists, Invalid, NoHandle, NotFound, NotSupported
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -205,7 +205,11 @@ class Store(ZarrStore):
             if value is not None:
                 array: Any = np.frombuffer(value, dtype="B")
                 return buffer.from_array_like(array)
-            found = self._find(key)
+            before, found = found, self._find(key)
+            if found and found[0] == before[0]:
+                raise Corrupt(
+                    5, f"{self}: the data of key {key!r} is missing: set the key again, or delete it"
+                )
         return None
 
     def _value(self, key: str, byte_range: ByteRequest | None, found: Found) -> Value | None:

@@ -25,6 +25,7 @@ from zarr.testing import stateful  # noqa: E402
 from zarr.testing.store import StoreTests  # noqa: E402
 
 from esker._zarr_index import VALUE_MAX  # noqa: E402
+from esker._zarr_writers import Writers  # noqa: E402
 from esker.zarr import Conflict, Session, Store  # noqa: E402
 
 # Number of random sequences of operations that zarr's state machines try; ESKER_ZARR_EXAMPLES changes it.
@@ -151,6 +152,35 @@ async def test_of_several_writers_one_inserts(container):
         assert read(store, f"{len(value)}") == value
     await store.clear()
     assert container.objects() == []
+
+
+def test_missing_data_of_a_key_is_an_error(container):
+    store = Store(container)
+    store.set_sync("a", data(LONG))
+    with store.transaction() as session:
+        session.set_sync("b", data(b"short"))
+    for key in "ab":
+        store._latest.free(key, store._latest.raw(key))
+        with pytest.raises(esker.errors.Corrupt, match=f"data of key '{key}' is missing"):
+            read(store, key)
+        store.set_sync(key, data(b"again"))
+        assert read(store, key) == b"again"
+
+
+def test_a_session_that_a_listing_misses_keeps_its_values(container, monkeypatch):
+    """A listing shows one target after another, so it may miss a session whose later entry it shows."""
+    store = Store(container)
+    session = store.writable_session()
+    session.set_sync("a", data(LONG))
+    known = Writers(store._latest).all()
+    monkeypatch.setattr(
+        Writers, "all", lambda _: {number: entry for number, entry in known.items() if "session" in entry}
+    )
+    assert store.garbage_collect() == 0
+    assert read(session, "a") == LONG
+    monkeypatch.undo()
+    session.commit()
+    assert read(Store(container), "a") == LONG and not Writers(store._latest).all()
 
 
 def test_names_of_stores(native, monkeypatch):
