@@ -168,11 +168,11 @@ class _Replacing(io.BytesIO):
     def __init__(self, store: Store, key: str, exclusive: bool) -> None:
         super().__init__()
         self._store, self._key, self._exclusive = store, key, exclusive
-        self._expect_absent()
+        if exclusive and store.size_sync(key) is not None:
+            raise self._exists()
 
-    def _expect_absent(self) -> None:
-        if self._exclusive and self._store.size_sync(self._key) is not None:
-            raise Exists(17, f"{self._store}: {self._key} already exists")
+    def _exists(self) -> Exists:
+        return Exists(17, f"{self._store}: {self._key} already exists")
 
     def close(self) -> None:
         if self.closed:
@@ -184,9 +184,10 @@ class _Replacing(io.BytesIO):
 
     def _store_content(self) -> None:
         content = default_buffer_prototype().buffer.from_bytes(self.getvalue())
-        if self._exclusive:
-            self._expect_absent()
-        self._store.set_sync(self._key, content)
+        if not self._exclusive:
+            self._store.set_sync(self._key, content)
+        elif not self._store._insert(self._key, content):
+            raise self._exists()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

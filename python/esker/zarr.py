@@ -277,29 +277,34 @@ class Store(ZarrStore):
 
         self._latest.change(refer)
 
-    def _insert(self, key: str, value: Buffer) -> None:
-        """Set the value of a key unless it exists."""
-        if self._entry_size(key) is None:
-            data = value.to_bytes()
-            if len(data) > VALUE_MAX:
-                self._insert_long(key, data)
-            else:
-                with contextlib.suppress(Exists):
-                    self._index.put(key, data + VALUE, "insert")
+    def _insert(self, key: str, value: Buffer) -> bool:
+        """Set the value of a key unless it exists. Returns whether it was set."""
+        if self._entry_size(key) is not None:
+            return False
+        data = value.to_bytes()
+        if len(data) > VALUE_MAX:
+            return self._insert_long(key, data)
+        try:
+            self._index.put(key, data + VALUE, "insert")
+        except Exists:
+            return False
+        return True
 
-    def _insert_long(self, key: str, data: bytes) -> None:
+    def _insert_long(self, key: str, data: bytes) -> bool:
         """Write an Array and insert a reference to it. If another writer is faster, the Array is removed."""
         number = Writers(self._latest).enter()
         self._latest.create_array(number, data)
 
-        def refer(index: Index) -> None:
-            if index.size(key) is None:
+        def refer(index: Index) -> bool:
+            is_new = index.size(key) is None
+            if is_new:
                 index.put(key, reference(ARRAY, number, len(data)))
             else:
                 index.destroy_array(number)
             Writers(index).remove(number)
+            return is_new
 
-        self._latest.change(refer)
+        return self._latest.change(refer)
 
     def delete_sync(self, key: str) -> None:
         """Remove a key. Removing a missing key is not an error."""
@@ -619,10 +624,12 @@ class Session(Store):
         self._latest.create_array(number, data)
         self._set_short(key, reference(ARRAY, number, len(data)))
 
-    def _insert(self, key: str, value: Buffer) -> None:
-        """Set the value of a key unless it exists."""
-        if self._entry_size(key) is None:
+    def _insert(self, key: str, value: Buffer) -> bool:
+        """Set the value of a key unless it exists. Returns whether it was set."""
+        is_new = self._entry_size(key) is None
+        if is_new:
             self.set_sync(key, value)
+        return is_new
 
     def _remove(self, key: str) -> None:
         self._set_short(key, REMOVED)

@@ -14,6 +14,7 @@ fsspec = pytest.importorskip("fsspec")
 from zarr.core.buffer import default_buffer_prototype  # noqa: E402
 
 from esker._zarr_files import ZarrFiles  # noqa: E402
+from esker._zarr_index import VALUE_MAX  # noqa: E402
 from esker.zarr import Store  # noqa: E402
 
 
@@ -66,6 +67,28 @@ def test_the_keys_of_a_store_are_files(url):
         fs.rm(f"{path}/t", recursive=True)
         assert value.size() == 4 and value.read(0, 4) == bytes([4, 5, 6, 7])
     assert fs.find(path) == [f"{path}/zarr.json"]
+
+
+@pytest.mark.parametrize("size", [1, VALUE_MAX + 1])
+def test_a_value_opened_exclusively_replaces_none(url, monkeypatch, size):
+    store = Store(url)
+    zarr.create_group(store)
+    fs, path = fsspec.core.url_to_fs(url)
+    other, whole = [b"other"], Store._entry_size
+
+    def entry_size(self, key):
+        found = whole(self, key)
+        # Another writer is faster, after this one has found no value.
+        if found is None and other:
+            store.set_sync(key, default_buffer_prototype().buffer.from_bytes(other.pop()))
+        return found
+
+    file = fs.open(f"{path}/a", "xb")
+    file.write(bytes(size))
+    monkeypatch.setattr(Store, "_entry_size", entry_size)
+    with pytest.raises(FileExistsError, match="a already exists"):
+        file.close()
+    assert fs.cat_file(f"{path}/a") == b"other"
 
 
 @pytest.mark.parametrize("change", ["get_sync", "size_sync"])
