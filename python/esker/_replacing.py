@@ -11,7 +11,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
-from .errors import NotFound
+from .errors import NoHandle, NotFound
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -62,6 +62,9 @@ class ReplacingFile(io.BufferedIOBase):
     def write(self, data: Buffer) -> int:
         """Append bytes, and return their number."""
         self._check()
+        if os.getpid() != self._process:
+            began = f"process {self._process} began it, and this one is a copy made by fork"
+            raise NoHandle(9, f"{self.name} cannot be written: {began}: open the file here")
         # Without a limit, everything is buffered until the file is closed.
         with memoryview(data) as view, view.cast("B") as content:
             if self._limit and len(self._buffer) + len(content) >= self._limit:

@@ -392,6 +392,22 @@ def test_a_forked_child_leaves_the_unfinished_files_of_its_parent(posix, error):
         assert (first.read(), second.read()) == (b"stored+more", b"whole")
 
 
+def test_a_forked_child_cannot_write_to_a_file_of_its_parent(posix):
+    if posix.pool.name.startswith("daos:"):
+        pytest.skip("a child made by fork cannot use libdaos")
+    files = esker.FileSystem(posix)
+
+    def write():
+        with pytest.raises(esker.errors.NoHandle, match="made by fork"):
+            file.write(b"child")
+
+    with ReplacingFile(files, "/a", buffer_bytes=4) as file:
+        _end_in_a_child(write)
+        file.write(b"parent")
+    with files.open("/a", "rb") as stored:
+        assert stored.read() == b"parent"
+
+
 @pytest.mark.parametrize("error", [None, SystemExit])
 def test_a_forked_child_leaves_the_session_of_its_parent(native, error):
     zarr_store = pytest.importorskip("esker.zarr")
