@@ -32,8 +32,8 @@ class ReplacingFile(io.BufferedIOBase):
 
     Bytes are collected in memory up to `buffer_bytes`; with 0, until `close`. If an exception leaves its
     `with`, the old file stays. Of several writers of one file, the last that closes it wins. A killed process
-    leaves a file with the ending `.part`, which a writer of the same file removes after a day. A child
-    created by fork can only close its copy, which changes nothing.
+    leaves a file with the ending `.part`. After a day, a writer that replaces the same file removes it. A
+    child created by fork can only close its copy, which changes nothing.
     """
 
     def __init__(
@@ -47,7 +47,8 @@ class ReplacingFile(io.BufferedIOBase):
     ) -> None:
         """Begin a file; its folder has to exist. `part` is its name until it is closed."""
         self._files, self.name, self._limit = files, path, buffer_bytes
-        if part is None:
+        # Removal lists the folder. For new files that would be too slow: each would list all before it.
+        if part is None and files.exists(path):
             _remove_left_over(files, path)
         # Writers of the same file must not write to the same part.
         self.part, self.is_stored = part or f"{path}.{secrets.token_hex(8)}{PART}", True

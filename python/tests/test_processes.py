@@ -408,6 +408,15 @@ def test_a_forked_child_cannot_write_to_a_file_of_its_parent(posix):
         assert stored.read() == b"parent"
 
 
+def test_new_files_are_written_without_listing_their_folder(posix, monkeypatch):
+    files, listed = esker.FileSystem(posix), []
+    whole = esker.FileSystem.listdir
+    monkeypatch.setattr(esker.FileSystem, "listdir", lambda *args: listed.append(args[1]) or whole(*args))
+    for name in ("/a", "/b", "/c", "/a"):
+        ReplacingFile(files, name).close()
+    assert listed == ["/"]
+
+
 @pytest.mark.parametrize("error", [None, SystemExit])
 def test_a_forked_child_leaves_the_session_of_its_parent(native, error):
     zarr_store = pytest.importorskip("esker.zarr")
