@@ -75,15 +75,14 @@ class EskerTransaction(Transaction):
 
 
 def _appear(files: Iterable[DeferredFile]) -> None:
-    """Rename the stored files, in one transaction for each container and kind of file."""
+    """Rename the stored files, in one transaction for each container."""
     # A later file of the same name replaces an earlier one.
     last = {(id(file.files), file.name): file for file in files if file.is_stored}
-    groups: dict[tuple[int, bool], list[DeferredFile]] = {}
+    groups: dict[int, list[DeferredFile]] = {}
     for file in last.values():
-        groups.setdefault((id(file.files), file.exclusive), []).append(file)
+        groups.setdefault(id(file.files), []).append(file)
     for several in groups.values():
-        renames = [(file.part, file.name) for file in several]
-        several[0].files.rename_all(renames, replace=not several[0].exclusive)
+        several[0].files.rename_all([(file.part, file.name, not file.exclusive) for file in several])
         for file in several:
             file.is_stored = False
 

@@ -33,6 +33,25 @@ pub(crate) struct FileSystem {
     fs: Dfs,
 }
 
+/// A file of `rename_all`: its path, its new path, and whether it may replace another there.
+#[derive(FromPyObject)]
+enum RenamedFile {
+    /// The third element says it.
+    Triple(PathBuf, PathBuf, bool),
+    /// The argument `replace` says it.
+    Pair(PathBuf, PathBuf),
+}
+
+impl RenamedFile {
+    fn parts(&self, replace: bool) -> (&Path, &Path, RenameMode) {
+        let (old, new, replaces) = match self {
+            Self::Triple(old, new, replaces) => (old, new, *replaces),
+            Self::Pair(old, new) => (old, new, replace),
+        };
+        (old, new, if replaces { RenameMode::Replace } else { RenameMode::NoReplace })
+    }
+}
+
 impl FileSystem {
     /// The node at a path. Without `follow`, a symbolic link at its end is not followed.
     fn node(&self, path: &Path, follow: bool) -> Result<Node> {
@@ -242,24 +261,23 @@ impl FileSystem {
     }
 
     /// Renames files in one transaction: all of them, or none. `paths` are pairs of a path and its new path, each of
-    /// which occurs once. With `replace=False`, an existing entry with a new path raises Exists.
+    /// which occurs once. With `replace=False`, an existing entry with a new path raises Exists. A third element
+    /// takes the place of `replace` for one file.
     #[pyo3(signature = (paths, *, replace = true))]
-    fn rename_all(
-        &self,
-        py: Python<'_>,
-        paths: Vec<(PathBuf, PathBuf)>,
-        replace: bool,
-    ) -> PyResult<()> {
-        let mode = if replace { RenameMode::Replace } else { RenameMode::NoReplace };
+    fn rename_all(&self, py: Python<'_>, paths: Vec<RenamedFile>, replace: bool) -> PyResult<()> {
         call(py, || {
-            let places = paths.iter().map(|(old, new)| Ok((self.parent(old)?, self.parent(new)?)));
+            let renamed = paths.iter().map(|file| file.parts(replace));
+            let places = renamed.map(|(old, new, mode)| {
+                let ((from, name), (to, new_name)) = (self.parent(old)?, self.parent(new)?);
+                Ok((from, name, to, new_name, mode))
+            });
             let places = places.collect::<Result<Vec<_>>>()?;
-            let renames = places.iter().map(|((from, name), (to, new_name))| Rename {
+            let renames = places.iter().map(|(from, name, to, new_name, mode)| Rename {
                 from,
                 name,
                 to,
                 new_name,
-                mode,
+                mode: *mode,
             });
             dfs::rename_all(&renames.collect::<Vec<_>>())
         })

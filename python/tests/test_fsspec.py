@@ -357,6 +357,14 @@ def test_a_transaction_with_an_error_leaves_everything_as_it_was(root):
                 file.write(b"new")
         fsspec.filesystem("esker", skip_instance_cache=True).pipe(f"{path}/c", b"other")
     assert contents(fs, path) == {f"{path}/a": b"old", f"{path}/c": b"other"}
+    # Also a file that would replace another is left as it was.
+    with pytest.raises(FileExistsError), fs.transaction:
+        fs.pipe(f"{path}/a", b"new")
+        with fs.open(f"{path}/d", "xb") as file:
+            file.write(b"new")
+        fsspec.filesystem("esker", skip_instance_cache=True).pipe(f"{path}/d", b"other")
+    assert contents(fs, path) == {f"{path}/a": b"old", f"{path}/c": b"other", f"{path}/d": b"other"}
+    fs.rm(f"{path}/d")
     with pytest.raises(FileExistsError), fs.transaction:
         fs.open(f"{path}/a", "xb")
     with pytest.raises(ValueError, match="in place"), fs.transaction:
