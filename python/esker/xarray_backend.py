@@ -203,12 +203,24 @@ def _source(source: str | FieldStore, request: _Request | None) -> tuple[FieldSt
         return source, request or {}
     name, query = _split(source)
     store = FieldStore(name, "r")
-    asked = dict(parse_qsl(query, strict_parsing=bool(query)))
+    asked = _parse_request(source, query)
     if isinstance(request, str):
         if asked:
             raise ValueError("a request in the URL excludes one as text: use one of them, or a dict")
         return store, request
     return store, asked | dict(request or {})
+
+
+def _parse_request(source: str, query: str) -> dict[str, str]:
+    """The names and values after the question mark of a URL."""
+    pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    names = [name for name, _ in pairs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            f"{source!r} has {twice[0]} more than once: separate the values of a name by slashes"
+        )
+    return dict(pairs)
 
 
 def _dataset(found: Iterable[Field], dropped: set[str]) -> xr.Dataset:

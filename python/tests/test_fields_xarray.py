@@ -107,6 +107,10 @@ def test_requests_of_the_url(shared):
         xarray.open_dataset(url.replace("167", "1"), engine="esker")
     with pytest.raises(ValueError, match="esker://"):
         xarray.open_dataset("other://x/y", engine="esker")
+    with pytest.raises(ValueError, match="has step more than once"):
+        xarray.open_dataset(f"{url}&step=0", engine="esker")
+    with pytest.raises(ValueError, match="levelist lacks a value"):
+        xarray.open_dataset(f"{url}&levelist=", engine="esker")
 
 
 def test_urls_need_no_engine(shared):
