@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ._axes import GridIdentity
-    from ._esker import Field, FieldStore, _Floats
+    from ._esker import Field, Fields, FieldStore, _Floats
 
 
 class Part:
@@ -43,14 +43,15 @@ class Part:
             [[dict(zip(names, one)) for one in product(*(values[name] for name in names))] for names in axes],
         )
 
-    def requests(self) -> Iterator[Mapping[str, Any]]:
-        """Requests for its fields: for the first of them, then for all."""
+    def request(self) -> dict[str, list[str]] | None:
+        """The request for its fields; None if no field can be in it."""
         axes = [[slot for slot in axis if slot is not None] for axis in self.axes]
-        if all(axes):
-            several = {name: axis for axis in axes for name in axis[0]}
-            listed = {name: [slot[name] for slot in axis] for name, axis in several.items()}
-            yield {**self.fixed, **{name: values[0] for name, values in listed.items()}}
-            yield {**self.fixed, **listed}
+        if not all(axes):
+            return None
+        fixed = {name: [value] for name, value in self.fixed.items()}
+        return fixed | {
+            name: list(dict.fromkeys(slot[name] for slot in axis)) for axis in axes for name in axis[0]
+        }
 
     def key(self, at: Sequence[int]) -> dict[str, str] | None:
         """The names and values of the field at an index; None if no field can be there."""
@@ -61,6 +62,26 @@ class Part:
                 return None
             key |= slot
         return key
+
+
+def with_ranges(listed: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """The request in which each step is also the end of a range from 0, as in a retrieval."""
+    ranges = [f"0-{value}" for value in listed.get("step", ()) if "-" not in value and value != "0"]
+    return {**listed, "step": [*listed["step"], *ranges]} if ranges else dict(listed)
+
+
+def some_fields(store: FieldStore, request: Mapping[str, Any]) -> Fields:
+    """A few fields of a request, none only if it has none.
+
+    One name after another is limited to a value that exists, so that not all fields are listed.
+    """
+    axes = store.axes(request)
+    for name in [name for name, values in axes.items() if len(values) > 1]:
+        # The fields that are left may lack the name.
+        if name in axes:
+            request = {**request, name: axes[name][:1]}
+            axes = store.axes(request)
+    return store.list(request)
 
 
 class Cube:

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import FieldStore
 from ._axes import Axis, grid, level_name, number, step, time, union
-from ._cube import Cube, Part, Points
+from ._cube import Cube, Part, Points, some_fields, with_ranges
 from ._described import Described
 from ._zarr_cubes import CubeStore, Layout
 from .errors import NotFound
@@ -51,11 +51,10 @@ class Fields(CubeStore):
         super().__init__(opened, layout.written(), layout.cubes)
 
 
-def _listed(store: FieldStore, request: _Request | None) -> dict[str, list[str]]:
+def _listed(store: FieldStore, request: _Request | None) -> dict[str, Sequence[str]]:
     """The values that a request lists; each step is also the end of a range from 0, as in a retrieval."""
-    listed = {name: values for name, values in store.expand(request or {}).items() if values is not None}
-    ranges = [f"0-{value}" for value in listed.get("step", ()) if "-" not in value and value != "0"]
-    return {**listed, "step": listed["step"] + ranges} if ranges else listed
+    expanded = store.expand(request or {})
+    return with_ranges({name: values for name, values in expanded.items() if values is not None})
 
 
 def _layout(store: FieldStore, listed: Mapping[str, Sequence[str]], chunks: Mapping[str, int]) -> Layout:
@@ -171,7 +170,7 @@ class _Parameter:
         """A field that exists, usually the first one."""
         first = self._fixed | {name: values[0] for name, values in self._values.items()}
         found = store.retrieve(first, partial=True)
-        return found[0] if len(found) else store.list(listed)[0]
+        return found[0] if len(found) else some_fields(store, listed)[0]
 
     def grid(self, known: dict[str, Grid]) -> Grid:
         """The grid of its fields. ecCodes computes it once for all fields on the same grid."""

@@ -23,7 +23,7 @@ from ._optional import missing_package
 
 try:
     from ._axes import grid_identity
-    from ._cube import Cube, Part
+    from ._cube import Cube, Part, some_fields, with_ranges
     from ._zarr_cubes import CubeStore, Layout
 except ImportError as error:
     raise missing_package(error, "esker.z3fdb needs zarr 3", "zarr") from error
@@ -103,7 +103,7 @@ class SimpleStoreBuilder:
     def __init__(self, fdb_config_file: Path | str | Mapping[str, Any] | None = None) -> None:
         """Open the field store."""
         given = _config.of_environment() if fdb_config_file is None else _config.read(fdb_config_file)
-        self._fields = FieldStore(_config.store_of(given).name, "r")
+        self._fields = FieldStore(_config.store_of(given, create=False).name, "r")
         self._given: list[tuple[MarsSelection, Sequence[AxisDefinition], ExtractorType]] = []
         self._along: int | None = None
         self._fill = math.nan
@@ -187,11 +187,19 @@ class SimpleStoreBuilder:
             whole[along] += shape[along]
         return whole
 
+    def _some_fields(self, part: Part) -> Sequence[Field]:
+        """The first field of a part, or others if it does not exist; none if the part has no fields."""
+        request = part.request()
+        if request is None:
+            return []
+        first = {name: values[0] for name, values in request.items()}
+        found = self._fields.retrieve(first, partial=True)
+        return found if len(found) else some_fields(self._fields, with_ranges(request))
+
     def _first(self, parts: Sequence[Part]) -> Field:
-        """The first field that exists."""
+        """A field that exists, usually the first one."""
         for part in parts:
-            for one in part.requests():
-                found = self._fields.retrieve(one, partial=True)
-                if len(found):
-                    return found[0]
+            found = self._some_fields(part)
+            if len(found):
+                return found[0]
         raise Z3fdbError("the store has no field of the view, and the size of its grid is unknown")

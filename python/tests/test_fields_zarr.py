@@ -278,6 +278,32 @@ def test_axes_by_definition(shared):
     assert again == build(shared, SFC) and zarr.open_array(again, mode="r")[0, 0, 0, 0] == kept[6, 1, None][0]
 
 
+def test_a_missing_first_field_is_replaced_by_one_that_is_looked_for(shared, monkeypatch):
+    for step, pressure in ((0, 500), (6, 850), (6, 500), (12, 850), (12, 500)):
+        shared.archive(level(step, pressure)[0])
+    shared.flush()
+    found, calls = [], {name: getattr(esker.FieldStore, name) for name in ("list", "retrieve")}
+    for name, call in calls.items():
+        monkeypatch.setattr(
+            esker.FieldStore,
+            name,
+            lambda *args, call=call, **named: found.append(call(*args, **named)) or found[-1],
+        )
+    assert zarr.open_group(Fields(shared), mode="r")["t"].shape == (3, 2, NJ, NI)
+    request = KEY | {"step": [0, 6, 12], "levelist": [850, 500]}
+    axes = [AxisDefinition([name], Chunking.SINGLE_VALUE) for name in ("step", "levelist")]
+    builder = SimpleStoreBuilder(shared.name)
+    builder.add_part(request, axes, ExtractorType.GRIB)
+    assert zarr.open_array(builder.build(), mode="r").shape == (3, 2, NJ * NI)
+    assert max(map(len, found)) == 1
+
+
+def test_a_view_of_a_missing_pool_creates_none(tmp_path):
+    with pytest.raises(esker.NotFound):
+        SimpleStoreBuilder({"spaces": [{"roots": [{"path": str(tmp_path)}]}]})
+    assert not list(tmp_path.iterdir())
+
+
 def test_chunks_of_a_fixed_size(shared):
     kept = forecast(shared)
     pairs = AxisDefinition(["number", "step"], Chunking.FixedSizeChunk(chunkShape=2))

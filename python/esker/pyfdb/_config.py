@@ -115,8 +115,8 @@ def _in_directory(config: Mapping[str, Any], create: bool) -> str:
     return f"{pool}/fields"
 
 
-def store_of(config: Any) -> StoreSettings:
-    """The field store of a configuration that was read."""
+def store_of(config: Any, create: bool = True) -> StoreSettings:
+    """The field store of a configuration that was read. With `create`, a missing pool is created."""
     if isinstance(config, str):
         return StoreSettings(config.removeprefix("esker://"), None, True)
     if not isinstance(config, Mapping) or not config:
@@ -129,4 +129,4 @@ def store_of(config: Any) -> StoreSettings:
         engine = config.get("engine", "toc")
         text = f"a configuration of type {kind} and engine {engine} names no directory for a field store"
         raise refused(Invalid, f"{text}: {_REMEDY}")
-    return StoreSettings(_in_directory(config, writable), _schema(config), writable)
+    return StoreSettings(_in_directory(config, create and writable), _schema(config), writable)
