@@ -6,6 +6,7 @@ import bisect
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
     from ._esker import Field, Fields, FieldStore, _Floats
 
 
+@dataclass
 class Part:
     """The fields of a request: names with one value each, and axes of the other names.
 
     An axis is a list with one entry per index: a dict of names and values, or None where no field can be.
     """
 
-    def __init__(self, fixed: dict[str, str], axes: Sequence[Slots]) -> None:
-        """Take the names and values that all fields have, and the axes."""
-        self.fixed, self.axes = fixed, axes
+    fixed: dict[str, str]
+    axes: Sequence[Slots]
 
     @classmethod
     def from_values(cls, values: Mapping[str, Sequence[str]], axes: Iterable[Sequence[str]]) -> Part:
@@ -115,6 +116,13 @@ class Cube:
         self._axes, self._lengths = tuple(shape), tuple(lengths)
         self.shape, self.chunks = self._axes + self._grid, self._lengths + self._grid
 
+    def __eq__(self, other: object) -> bool:
+        """Two cubes are equal if they have the same fields at the same indexes."""
+        return isinstance(other, Cube) and self._layout() == other._layout()
+
+    def _layout(self) -> tuple[Any, ...]:
+        return self._parts, self._along, self.shape, self.chunks
+
     def key(self, at: Sequence[int]) -> dict[str, str] | None:
         """The names and values of the field at an index of the axes; None if no field can be there."""
         if not at:
@@ -180,6 +188,10 @@ class Points:
         """Take the key of a field on the grid, the name, and the number of points."""
         self._key, self._name = key, name
         self.shape = self.chunks = (size,)
+
+    def __eq__(self, other: object) -> bool:
+        """Two are equal if they are those of the same field."""
+        return isinstance(other, Points) and vars(self) == vars(other)
 
     def has(self, store: FieldStore, chunk: Sequence[int]) -> bool:
         """Whether the store still has the field."""

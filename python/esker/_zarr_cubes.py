@@ -77,7 +77,7 @@ class CubeStore(ZarrStore):
         return isinstance(other, CubeStore) and self._identity() == other._identity()
 
     def _identity(self) -> tuple[Any, ...]:
-        return self._name, self._written
+        return self._name, self._written, self._cubes
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle by name, without open handles."""

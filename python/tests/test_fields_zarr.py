@@ -278,6 +278,12 @@ def test_axes_by_definition(shared):
     assert again == build(shared, SFC) and zarr.open_array(again, mode="r")[0, 0, 0, 0] == kept[6, 1, None][0]
 
 
+def test_equal_views_have_equal_fields(shared):
+    forecast(shared)
+    assert build(shared, SFC, number=1) == build(shared, SFC, number=1) != build(shared, SFC, number=2)
+    assert build(shared, PL) == build(shared, PL)
+
+
 def test_a_missing_first_field_is_replaced_by_one_that_is_looked_for(shared, monkeypatch):
     for step, pressure in ((0, 500), (6, 850), (6, 500), (12, 850), (12, 500)):
         shared.archive(level(step, pressure)[0])
