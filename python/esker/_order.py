@@ -83,8 +83,8 @@ class Progress:
     def __init__(self, seed: int) -> None:
         """Start at the beginning of epoch 0."""
         self.seed, self.epoch, self.given = seed, 0, 0
-        # Epoch and position of the next iteration.
-        self.next = 0, 0
+        # Epoch and position of the next iteration, and whether the caller or a DataLoader has set them.
+        self.next, self.is_set = (0, 0), False
 
     def begin(self) -> tuple[int, int]:
         """Begin an iteration and return its epoch and position; the one after it is the next epoch."""
@@ -102,7 +102,7 @@ class Progress:
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Begin the next iteration at a saved state."""
-        self.seed, self.next = state["seed"], (state["epoch"], state["samples"])
+        self.seed, self.next, self.is_set = state["seed"], (state["epoch"], state["samples"]), True
         self.epoch, self.given = self.next
 
 
@@ -113,7 +113,7 @@ class Resumable:
 
     def set_epoch(self, epoch: int) -> None:
         """Start the next iteration at the beginning of an epoch."""
-        self.progress.next = epoch, 0
+        self.progress.next, self.progress.is_set = (epoch, 0), True
 
     def state_dict(self) -> dict[str, int]:
         """Epoch, seed, and the number of samples returned in the epoch."""

@@ -6,6 +6,8 @@ import pathlib
 import re
 import subprocess
 import sys
+import types
+import warnings
 
 import pytest
 
@@ -150,6 +152,19 @@ def test_samples_in_an_order(values, workers, prefetch):
         expected = list(Order(COUNT, shuffle=True, seed=5, epoch=epoch))
         assert torch.cat(list(loader)).tolist() == expected
     assert len(dataset) == COUNT
+
+
+def test_workers_that_do_not_learn_the_epoch_warn(values, monkeypatch):
+    worker = types.SimpleNamespace(id=0, num_workers=1)
+    monkeypatch.setattr("esker.torch._datasets.get_worker_info", lambda: worker)
+    dataset = esker.torch.IterableDataset(values, number_of, shuffle=True)
+    with pytest.warns(UserWarning, match="call set_epoch before each epoch"):
+        assert list(dataset) == list(Order(COUNT, shuffle=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dataset.set_epoch(1)
+        assert list(dataset) == list(Order(COUNT, shuffle=True, epoch=1))
+        assert list(esker.torch.IterableDataset(values, number_of)) == list(range(COUNT))
 
 
 @pytest.mark.parametrize("kind", [esker.torch.Dataset, esker.torch.IterableDataset])

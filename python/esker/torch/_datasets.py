@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -95,8 +96,9 @@ class IterableDataset(_Samples, Resumable, torch.utils.data.IterableDataset):
     Arguments are those of Dataset, and: `batch_size` samples are read together, `prefetch` batches ahead.
     With `shuffle`, `seed` and the epoch determine the order. `rank` of `ranks` processes reads its share.
     Workers of a DataLoader with the same `batch_size` share the batches, and yield them in the order of a
-    single process. Each iteration is an epoch; `set_epoch` sets the next one. `state_dict` counts the samples
-    yielded; in a DataLoader with workers, use the state of the DataLoader.
+    single process. Each iteration is an epoch; `set_epoch` sets the next one. Call it before each epoch if
+    torch's own DataLoader has workers: they always begin with the epoch of the dataset in the main process.
+    `state_dict` counts the samples yielded; in a DataLoader with workers, use the state of the DataLoader.
     """
 
     def __init__(
@@ -129,7 +131,17 @@ class IterableDataset(_Samples, Resumable, torch.utils.data.IterableDataset):
         """The order of an epoch."""
         return Order(len(self.samples), seed=self.progress.seed, epoch=epoch, **self._order)
 
+    def _warn_of_repetition(self) -> None:
+        """Warn in a worker if every epoch would have the order of the first."""
+        worker = get_worker_info()
+        if worker and worker.id == 0 and self._order["shuffle"] and not self.progress.is_set:
+            why = "torch's DataLoader does not tell its workers the epoch, so each has the same order"
+            warnings.warn(
+                f"{why}: call set_epoch before each epoch, or use esker.torch.DataLoader", stacklevel=3
+            )
+
     def __iter__(self) -> Iterator[Any]:
+        self._warn_of_repetition()
         epoch, start = self.progress.begin()
         for batch in self._batches(self._numbers(epoch, start)):
             for sample in batch:
