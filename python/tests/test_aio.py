@@ -29,6 +29,26 @@ def test_every_variant_has_a_name_and_a_docstring():
             assert inspect.iscoroutinefunction(variant) and name in variant.__doc__
 
 
+# Public methods that do not wait for the medium. The variant of `File.sync` would be `async`, a keyword.
+INSTANT = {
+    esker.Pool: {"create", "list", "destroy"},
+    esker.Container: {"at", "transaction"},
+    esker.Kv: {"at", "items", "keys", "values", "pop", "popitem", "setdefault", "update"},
+    esker.Array: {"at"},
+    esker.File: {"sync"},
+    esker.FileSystem: {"open"},
+    esker.FieldStore: {"watch"},
+}
+
+
+def test_every_method_that_waits_has_a_variant():
+    for cls in _aio._WAITING:
+        public = {name for name in dir(cls) if name[0] != "_" and callable(getattr(cls, name))}
+        lacking = {name for name in public - INSTANT.get(cls, set()) if f"a{name}" not in public}
+        variants = {f"a{name}" for name in public}
+        assert lacking <= variants, cls
+
+
 def test_everything_public_has_a_docstring():
     for name in esker.__all__:
         thing = getattr(esker, name)
