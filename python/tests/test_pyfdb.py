@@ -260,6 +260,11 @@ def test_messages_are_not_archived_where_that_is_disabled(store):
     with pytest.raises(PermissionError, match="archiving is disabled"):
         fdb.archive(made.level(6, 850)[0])
     assert not fdb.dirty()
+    # Messages of other databases are read from an open file.
+    message = made.on_grid(0, {})
+    fdb.archive(io.BytesIO(message))
+    fdb.flush()
+    assert fdb.retrieve({"stream": "oper"}).readall() == message
 
 
 @pytest.mark.parametrize(

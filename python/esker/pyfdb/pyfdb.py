@@ -139,6 +139,8 @@ class FDB:
             self._unarchivable = self._closed(ControlIdentifier.ARCHIVE)
         with as_of_fdb():
             if self._unarchivable:
+                # Otherwise an open file would be at its end after its keys were read.
+                data = data.read() if hasattr(data, "read") else data
                 self._refuse_closed([key] if key else self.store.keys(data), self._unarchivable)
             self.store.archive(data, key)
 
