@@ -119,6 +119,10 @@ def test_an_array(cont):
         found[0:3] = [1, 2]
     with pytest.raises(ValueError, match="2 dimensions"):
         cont.array("matrix", [[1.0]])
+    for times in (numpy.zeros(2, "M8[s]"), numpy.zeros(2, "m8[h]"), numpy.zeros(2, [("a", "M8[s]")])):
+        with pytest.raises(ValueError, match="has numbers, not"):
+            cont.array("times", times)
+        assert "times" not in cont
     cont.destroy("field")
     assert len(cont.array("field")) == 0 and cont["field"].dtype == "f8"
 

@@ -33,6 +33,11 @@ def values_of(v: ArrayLike | None) -> _NumpyArray:
     values: _NumpyArray = numpy.ascontiguousarray([] if v is None else v)
     if values.ndim != 1 or values.dtype.hasobject:
         raise ValueError(f"{values.ndim} dimensions of {values.dtype}: a DArray has one, of numbers")
+    try:
+        values.data.release()
+    except ValueError as error:
+        # numpy gives no access to the bytes of times.
+        raise ValueError(f"a DArray has numbers, not {values.dtype}: use values.view('i8')") from error
     return values
 
 
