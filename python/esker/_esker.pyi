@@ -1,7 +1,7 @@
 """The extension module. The package `esker` re-exports everything here."""
 
 import builtins
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from io import TextIOWrapper
 from os import PathLike
 from types import TracebackType
@@ -35,7 +35,9 @@ _T = TypeVar("_T")
 __version__: str
 
 def make_grib(
-    sample: str, keys: Mapping[str, int | float | str], values: Iterable[float] | None = None
+    sample: str,
+    keys: Mapping[str, int | float | str],
+    values: Sequence[float] | _NumpyArray | None = None,
 ) -> bytes: ...
 def error_table() -> list[tuple[str, int, int, list[str]]]: ...
 def finish_fields() -> None: ...
