@@ -89,23 +89,33 @@ async fn existing(
 /// that is made for the listing and removed afterwards.
 async fn find(opened: &Opened, view: View) -> Result<Vec<ObjectId>> {
     let container = writable(opened).await?;
-    let mut all = match view {
-        View::Snapshot(epoch) => {
-            opened.snapshots.expect(&opened.container, epoch).await?;
-            container.objects(epoch.0, DAOS_LISTING_BYTES_MAX).await?
-        }
-        View::Latest => {
-            let epoch = snapshots::begin_listing(&container).await?;
-            let all = container.objects(epoch.0, DAOS_LISTING_BYTES_MAX).await;
-            // Also after an error of the listing.
-            snapshots::remove(&container, epoch).await?;
-            all?
-        }
-    };
+    let found = find_in(opened, &container, view).await;
+    if !opened.writable {
+        // Awaited, so that its connection ends after it. After an error, the drop closes it.
+        let _ = container.close().await;
+    }
+    let mut all = found?;
     all.retain(|oid| !is_table(*oid));
     all.sort_unstable();
     all.dedup();
     Ok(all)
+}
+
+/// The objects of a view, by a container that is open for writing.
+async fn find_in(opened: &Opened, container: &Container, view: View) -> Result<Vec<ObjectId>> {
+    match view {
+        View::Snapshot(epoch) => {
+            opened.snapshots.expect(&opened.container, epoch).await?;
+            container.objects(epoch.0, DAOS_LISTING_BYTES_MAX).await
+        }
+        View::Latest => {
+            let epoch = snapshots::begin_listing(container).await?;
+            let all = container.objects(epoch.0, DAOS_LISTING_BYTES_MAX).await;
+            // Also after an error of the listing.
+            snapshots::remove(container, epoch).await?;
+            all
+        }
+    }
 }
 
 /// True for the object tables of DAOS, which are objects themselves.

@@ -129,9 +129,14 @@ impl Calls {
         }
     }
 
-    /// Launches a call that closes a handle, and does not wait for it. If too many operations are in progress, the
-    /// handle stays open until the process ends.
-    pub(crate) fn leave(self, handle: RawHandle, end: fn(&Functions) -> End) {
+    /// Launches a call that closes a handle, and does not wait for it. `parent` is kept until the handle is closed: DAOS
+    /// refuses to close it before. If too many operations are in progress, the handle stays open until the process ends.
+    pub(crate) fn leave<T: Send + 'static>(
+        self,
+        handle: RawHandle,
+        end: fn(&Functions) -> End,
+        parent: T,
+    ) {
         if check_process().is_err() {
             return;
         }
@@ -140,10 +145,10 @@ impl Calls {
         if let (Some(operations), Some(bytes)) = (operations, bytes) {
             let answer = Arc::new(Answer::default());
             // SAFETY: nothing uses the handle any more.
-            let launch = |functions: &Functions, (): &mut (), event: Ev| unsafe {
+            let launch = |functions: &Functions, _: &mut T, event: Ev| unsafe {
                 end(functions)(handle, event)
             };
-            self.start((), &answer, [operations, bytes], launch);
+            self.start(parent, &answer, [operations, bytes], launch);
         }
     }
 
@@ -225,7 +230,7 @@ impl NewHandle {
 impl Drop for NewHandle {
     fn drop(&mut self) {
         if self.raw != RawHandle::NONE {
-            self.calls.leave(self.raw, self.end);
+            self.calls.leave(self.raw, self.end, ());
         }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct ContainerHandle {
     pub(crate) calls: Calls,
     pub(crate) handle: RawHandle,
     closed: AtomicBool,
-    _pool: Arc<Connection>,
+    pool: Arc<Connection>,
 }
 
 impl Owner for ContainerHandle {
@@ -51,7 +51,7 @@ impl Owner for ContainerHandle {
 impl Drop for ContainerHandle {
     fn drop(&mut self) {
         if !self.closed.load(Ordering::Acquire) {
-            self.calls.leave(self.handle, close);
+            self.calls.leave(self.handle, close, Arc::clone(&self.pool));
         }
     }
 }
@@ -130,10 +130,11 @@ impl Container {
         let doing = format!("opening container {name:?}");
         let opened = calls.run_checked(Request::Open.doing(&doing), owned, launch).await?;
         let (handle, closed) = (opened.handle.take(), AtomicBool::new(false));
-        Ok(Self(Arc::new(ContainerHandle { calls, handle, closed, _pool: Arc::clone(pool) })))
+        Ok(Self(Arc::new(ContainerHandle { calls, handle, closed, pool: Arc::clone(pool) })))
     }
 
-    /// Closes it. A container that was destroyed meanwhile is closed already.
+    /// Closes it. A container that was destroyed meanwhile is closed already. After an error it is still open, and the
+    /// last drop closes it.
     ///
     /// # Errors
     /// Errors of DAOS.
@@ -141,6 +142,15 @@ impl Container {
         if self.0.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        let outcome = self.send_close().await;
+        if outcome.is_err() {
+            self.0.closed.store(false, Ordering::Release);
+        }
+        outcome
+    }
+
+    /// Has DAOS close the handle.
+    async fn send_close(&self) -> Result<()> {
         let (calls, handle) = (self.0.calls, self.0.handle);
         // SAFETY: the handle is open.
         let launch = |functions: &Functions, _: &mut Arc<ContainerHandle>, event: Ev| unsafe {

@@ -88,13 +88,13 @@ struct OidPage {
 struct Table {
     calls: crate::binding::call::Calls,
     handle: RawHandle,
-    _container: Arc<ContainerHandle>,
+    container: Arc<ContainerHandle>,
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
-        self.calls
-            .leave(self.handle, |functions| functions.daos_oit_close as crate::binding::call::End);
+        let close = |functions: &Functions| functions.daos_oit_close as crate::binding::call::End;
+        self.calls.leave(self.handle, close, Arc::clone(&self.container));
     }
 }
 
@@ -318,14 +318,14 @@ impl Container {
             (functions.daos_oit_open)(handle, epoch, &raw mut it.0, event)
         };
         let owned = (RawHandle::NONE, Arc::clone(&self.0));
-        let (handle, _container) = calls
+        let (handle, container) = calls
             .run_checked(
                 Request::List.doing("opening the table of the objects of a snapshot"),
                 owned,
                 open,
             )
             .await?;
-        Ok(Table { calls, handle, _container })
+        Ok(Table { calls, handle, container })
     }
 
     /// Lists a page of the objects of a snapshot.

@@ -35,7 +35,7 @@ impl Owner for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.calls.leave(self.handle, disconnect);
+        self.calls.leave(self.handle, disconnect, ());
         self.calls.counts_connection(false);
     }
 }
