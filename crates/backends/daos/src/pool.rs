@@ -70,7 +70,8 @@ impl Pool for Daos {
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
         pending(async move {
             let uuid = self.find(name).await?;
-            self.0.connection.destroy(&text_of(name), force).await?;
+            // By its UUID, because another container may have the label by now.
+            self.0.connection.destroy(&uuid.to_string(), force).await?;
             self.0.note(uuid).handles().retire();
             Ok(())
         })
