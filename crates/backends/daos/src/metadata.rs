@@ -4,6 +4,7 @@ use super::names::{shown_name, shown_value, stored_name, stored_value};
 use crate::binding::{Attributes, Container, Opened};
 use esker_backend::MetadataChanges;
 use esker_types::{ErrorKind, Result};
+use std::collections::BTreeMap;
 
 /// Properties of a file system.
 const LAYOUT: &str = "prop:layout_type";
@@ -14,10 +15,11 @@ pub(super) async fn get(attributes: &Attributes, name: &str) -> Result<Option<Ve
     Ok(attributes.get(&stored_name(name)).await?.map(shown_value))
 }
 
-/// Sets all new values in one call, then removes all names to be removed in another.
+/// Sets all new values in one call, then removes all names to be removed in another. Of several changes to a name, the
+/// last one counts.
 pub(super) async fn set(attributes: &Attributes, changes: &MetadataChanges<'_>) -> Result<()> {
     let (mut values, mut removed) = (Vec::new(), Vec::new());
-    for (name, value) in changes {
+    for (name, value) in last_changes(changes) {
         match value {
             Some(value) => values.push((stored_name(name), stored_value(value))),
             None => removed.push(stored_name(name)),
@@ -25,6 +27,11 @@ pub(super) async fn set(attributes: &Attributes, changes: &MetadataChanges<'_>) 
     }
     attributes.set(&values).await?;
     attributes.remove(&removed).await
+}
+
+/// The last change of each name.
+fn last_changes<'c>(changes: &MetadataChanges<'c>) -> BTreeMap<&'c str, Option<&'c [u8]>> {
+    changes.iter().copied().collect()
 }
 
 /// The names that begin with `prefix`, sorted.
@@ -62,7 +69,8 @@ pub(super) async fn tell_layout(
     container: &Container,
     changes: &MetadataChanges<'_>,
 ) -> Result<()> {
-    let value = |wanted: &str| changes.iter().find(|(name, _)| *name == wanted).and_then(|it| it.1);
+    let last = last_changes(changes);
+    let value = |wanted: &str| last.get(wanted).copied().flatten();
     let Some((kind, roots)) = layout(value) else { return Ok(()) };
     match container.set_layout(kind, &roots).await {
         Err(error) if refuses(error.kind()) => Ok(()),
@@ -74,4 +82,17 @@ pub(super) async fn tell_layout(
 fn refuses(kind: ErrorKind) -> bool {
     use ErrorKind::{Invalid, NoPermission, NotImplemented, NotSupported};
     matches!(kind, Invalid | NoPermission | NotImplemented | NotSupported)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_change_of_a_name_counts() {
+        let changes: [(&str, Option<&[u8]>); 4] =
+            [("a", Some(b"1")), ("b", None), ("a", None), ("b", Some(b"2"))];
+        let last: Vec<_> = last_changes(&changes).into_iter().collect();
+        assert_eq!(last, [("a", None), ("b", Some(&b"2"[..]))]);
+    }
 }
