@@ -19,6 +19,12 @@ pub(crate) type Cause = (&'static [Request], &'static str);
 /// All requests.
 const ANY: &[Request] = &[];
 
+/// Requests in an open container. The error must not look as if the container had no such object or key.
+const IN_USE: &[Request] = {
+    use Request::{Commit, List, Object, Punch, Query, Read, Set, Write};
+    &[Commit, List, Object, Punch, Query, Read, Set, Write]
+};
+
 const fn row(code: c_int, name: &'static str, kind: ErrorKind, causes: &'static [Cause]) -> Row {
     Row { code, name, kind, causes }
 }
@@ -413,11 +419,26 @@ pub(crate) static TABLE: &[Row] = {
         row(
             -2050,
             "DER_CONT_NONEXIST",
+            K::NoHandle,
+            &[(
+                IN_USE,
+                "the container was destroyed: `esker cont list POOL` lists those that the pool has",
+            )],
+        ),
+        row(
+            -2050,
+            "DER_CONT_NONEXIST",
             K::NotFound,
             &[(
                 ANY,
                 "the container does not exist any more: `esker cont list POOL` lists those that the pool has",
             )],
+        ),
+        row(
+            -2051,
+            "DER_CONT_DESTROYING",
+            K::NoHandle,
+            &[(IN_USE, "the container is being destroyed")],
         ),
         row(
             -2051,

@@ -115,7 +115,7 @@ mod tests {
         let kind = |code| check(code, doing).expect_err("an error").kind();
         assert_eq!(kind(-1001), ErrorKind::NoPermission);
         assert_eq!((kind(-1007), kind(-1046)), (ErrorKind::NoSpace, ErrorKind::Again));
-        assert_eq!((kind(-1005), kind(-2050)), (ErrorKind::NotFound, ErrorKind::NotFound));
+        assert_eq!((kind(-1005), kind(-2050)), (ErrorKind::NotFound, ErrorKind::NoHandle));
         assert_eq!((kind(-1006), kind(-1011)), (ErrorKind::TimedOut, ErrorKind::TimedOut));
         assert_eq!((kind(-2025), kind(-2047)), (ErrorKind::TxRestart, ErrorKind::Io));
         assert!(message(-2012, Request::Write).contains("hashed keys"));
@@ -140,6 +140,15 @@ mod tests {
             let code = kind.codes().der;
             let first = ErrorKind::ALL.into_iter().find(|other| other.codes().der == code);
             assert_eq!(Some(kind_of(code, Request::Read)), first, "{kind:?}");
+        }
+    }
+
+    /// A listing would end as if a container that is being destroyed were empty.
+    #[test]
+    fn destroyed_container_is_not_a_missing_key() {
+        for code in [-2050, -2051] {
+            assert_eq!(kind_of(code, Request::List), ErrorKind::NoHandle);
+            assert_eq!(kind_of(code, Request::Open), ErrorKind::NotFound);
         }
     }
 
