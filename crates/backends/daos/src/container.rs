@@ -26,7 +26,7 @@ pub(super) struct Opened {
     pub(super) writable: bool,
     /// The snapshots, as last listed.
     pub(super) snapshots: Snapshots,
-    /// The most recent unfinished listing of keys.
+    /// The most recent unfinished listings of keys.
     pub(super) listing: listing::Recent,
     /// The most recent unfinished listing of objects.
     pub(super) objects: objects::Recent,

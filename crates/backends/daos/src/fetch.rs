@@ -107,14 +107,24 @@ struct Piece {
     bytes: Range<usize>,
 }
 
+/// The parts of an extent that are among `sorted`, which are sorted by their extents and do not overlap.
+fn parts<T>(
+    sorted: &[T],
+    extent: Extent,
+    extent_of: impl Fn(&T) -> Extent,
+) -> impl Iterator<Item = Extent> {
+    let first = sorted.partition_point(|it| extent_of(it).end() <= extent.start);
+    let near = sorted[first..].iter().map(extent_of).take_while(move |it| it.start < extent.end());
+    near.filter_map(move |it| it.intersect(extent))
+}
+
 /// The existing records of extents that were fetched together.
 fn pieces(extents: impl Iterator<Item = Extent>, fetched: &Fetched) -> Vec<Piece> {
     let (mut all, mut begin) = (Vec::new(), 0);
+    let mut found = fetched.found.clone();
+    found.sort_unstable();
     for extent in extents {
-        let found = fetched.found.iter().filter_map(|found| found.intersect(extent));
-        let mut found: Vec<_> = found.collect();
-        found.sort_unstable();
-        all.extend(found.into_iter().map(|part| {
+        all.extend(parts(&found, extent, |found| *found).map(|part| {
             let at = begin + (part.start - extent.start) * fetched.size;
             Piece { part, bytes: at as usize..(at + part.count * fetched.size) as usize }
         }));
@@ -329,8 +339,7 @@ impl Reader<'_> {
         let mut got = Got { size: listed.first().map_or(0, |it| it.record_size), ..Got::default() };
         let mut at = 0u64;
         for extent in want.extents() {
-            let parts = listed.iter().filter_map(|it| it.extent.intersect(extent));
-            let parts: Vec<_> = parts.collect();
+            let parts: Vec<_> = parts(&listed, extent, |it| it.extent).collect();
             if let Err(error) = self.read_parts(dkey, want, extent, at, &parts, &mut got).await? {
                 got.error = Some(error);
                 break;
@@ -402,4 +411,21 @@ pub(super) fn contended_error() -> Error {
          try again"
     );
     Error::new(ErrorKind::Again, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_an_extent_are_found_among_sorted_extents() {
+        let all = [(0, 2), (4, 2), (6, 1), (10, 5)].map(|(start, count)| Extent::new(start, count));
+        let found = |start, count| {
+            let wanted = Extent::new(start, count);
+            parts(&all, wanted, |it| *it).map(|it| (it.start, it.count)).collect::<Vec<_>>()
+        };
+        assert_eq!(found(0, 20), [(0, 2), (4, 2), (6, 1), (10, 5)]);
+        assert_eq!(found(5, 6), [(5, 1), (6, 1), (10, 1)]);
+        assert!(found(2, 2).is_empty() && found(7, 3).is_empty() && found(15, 9).is_empty());
+    }
 }

@@ -15,6 +15,7 @@ use esker_types::{
     Epoch, ErrorKind, Extent, FLAT_AKEY, KeyBatch, KeyKind, ObjectId, ObjectType, Result,
     decode_key, encode_key,
 };
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The keys of a level of an object, encoded and sorted.
@@ -23,24 +24,29 @@ type Sorted = Arc<Vec<Vec<u8>>>;
 /// The subject of a listing: an object, one of its dkeys if akeys were listed, and a state.
 type Listed = (ObjectId, Option<Vec<u8>>, View);
 
-/// The most recent unfinished listing of a container. A call for the next page continues it.
+/// Number of unfinished listings whose keys a container handle keeps.
+const RECENT: usize = 4;
+
+/// The most recent unfinished listings of a container, the latest last. A call for the next page continues one.
 #[derive(Default)]
-pub(super) struct Recent(ForkLock<Option<(Listed, Sorted)>>);
+pub(super) struct Recent(ForkLock<VecDeque<(Listed, Sorted)>>);
 
 impl Recent {
-    /// The keys of this listing; `None` if another one was the most recent.
+    /// The keys of this listing; `None` if it is not among the most recent.
     fn get(&self, listed: &Listed) -> Option<Sorted> {
         let recent = self.0.lock();
-        recent.as_ref().filter(|(known, _)| known == listed).map(|(_, keys)| Arc::clone(keys))
+        recent.iter().find(|(known, _)| known == listed).map(|(_, keys)| Arc::clone(keys))
     }
 
     /// Stores a listing that has more pages, and drops it after the last one.
     fn update(&self, listed: Listed, keys: Sorted, anchor: &Anchor) {
         let mut recent = self.0.lock();
-        match anchor {
-            Anchor::After { .. } => *recent = Some((listed, keys)),
-            _ if recent.as_ref().is_some_and(|(known, _)| *known == listed) => *recent = None,
-            _ => {}
+        recent.retain(|(known, _)| *known != listed);
+        if matches!(anchor, Anchor::After { .. }) {
+            recent.push_back((listed, keys));
+        }
+        if recent.len() > RECENT {
+            recent.pop_front();
         }
     }
 }
@@ -77,7 +83,16 @@ impl Reader<'_> {
         if is_flat(self.oid) {
             return Ok(akey == FLAT_AKEY && self.has_flat(dkey).await?);
         }
-        Ok(self.stored_akeys(dkey).await?.iter().any(|key| key == akey))
+        self.has_akey_that(dkey, |key| key == akey).await
+    }
+
+    /// True if a dkey of an object that is not flat has an akey that `is_wanted` accepts.
+    pub(super) async fn has_akey_that(
+        &self,
+        dkey: &[u8],
+        is_wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<bool> {
+        or_empty(self.object.has_akey(self.tx(), dkey, is_wanted).await)
     }
 
     /// The dkeys of an object, in the order of DAOS.
@@ -312,6 +327,22 @@ fn page(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two programs that list two objects in turn must not each read the whole listing for every page.
+    #[test]
+    fn several_unfinished_listings_are_kept() {
+        let recent = Recent::default();
+        let listed = |lo| (ObjectId { hi: 0, lo }, None, View::Latest);
+        let update = |lo, anchor: &Anchor| recent.update(listed(lo), Arc::default(), anchor);
+        let known = || (0..=RECENT as u64).filter(|lo| recent.get(&listed(*lo)).is_some()).count();
+        update(0, &after(0, Vec::new()));
+        update(1, &after(0, Vec::new()));
+        assert_eq!(known(), 2);
+        update(0, &Anchor::End);
+        assert!(recent.get(&listed(0)).is_none() && recent.get(&listed(1)).is_some());
+        (0..=RECENT as u64).for_each(|lo| update(lo, &after(0, Vec::new())));
+        assert_eq!(known(), RECENT);
+    }
 
     /// A page ends at its limit of entries or bytes, but has at least one key.
     #[test]

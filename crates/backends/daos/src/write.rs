@@ -13,7 +13,7 @@ use esker_backend::check::check_write;
 use esker_types::limits::DAOS_TRIES_MAX;
 use esker_types::ops::{Change, Cond, Update, Value, View, Write, WriteOp};
 use esker_types::{Epoch, Error, ErrorKind, Extent, FLAT_AKEY, ObjectId, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Applies changes.
 pub(super) struct Writer<'a> {
@@ -166,9 +166,18 @@ impl Reader<'_> {
             return Ok(());
         }
         // A dkey that loses its last akey must be removed itself.
-        match !net.writes() && self.akeys(dkey).await?.iter().all(|akey| removed.contains(akey)) {
+        match !net.writes() && !self.has_other_akey(dkey, &removed).await? {
             true => self.object.punch_dkey(self.tx(), dkey, 0).await,
             false => self.object.punch_akeys(self.tx(), dkey, removed, 0).await,
+        }
+    }
+
+    /// True if a dkey has an akey that is not removed.
+    async fn has_other_akey(&self, dkey: &[u8], removed: &[Vec<u8>]) -> Result<bool> {
+        let removed: HashSet<&[u8]> = removed.iter().map(Vec::as_slice).collect();
+        match rules::is_flat(self.oid) {
+            true => Ok(!removed.contains(FLAT_AKEY) && self.has_akeys(dkey).await?),
+            false => self.has_akey_that(dkey, |akey| !removed.contains(akey)).await,
         }
     }
 

@@ -110,8 +110,7 @@ fn listing_too_long_error(what: &str, most: usize) -> Error {
 }
 
 impl Object {
-    /// Keys of the object: its dkeys, or the akeys of `dkey`. All of them, or only the first page if `first`. If a key
-    /// is longer than the buffer, the page is read again with a longer one.
+    /// Keys of the object: its dkeys, or the akeys of `dkey`. All of them, or only the first page if `first`.
     ///
     /// # Errors
     /// `Overflow` if they take more than `most` bytes; errors of DAOS.
@@ -122,17 +121,9 @@ impl Object {
         first: bool,
         most: usize,
     ) -> Result<Keys> {
-        let (mut all, mut bytes, mut anchor, mut room) =
-            (Keys::new(), 0, RawAnchor::START, PAGE_BYTES);
+        let (mut all, mut bytes, mut anchor) = (Keys::new(), 0, RawAnchor::START);
         while !anchor.is_end() {
-            let (code, page) = self.key_page(tx, dkey, anchor, room).await?;
-            if failure::kind_of(code, Request::List) == ErrorKind::KeyTooBig && room < KEY_ROOM_MAX
-            {
-                let needed = page.descriptions.first().map_or(0, |key| key.len as usize);
-                room = needed.max(room.saturating_mul(2));
-                continue;
-            }
-            failure::check(code, Request::List.doing("listing keys of a DAOS object"))?;
+            let page = self.key_page(tx, dkey, anchor).await?;
             bytes += page.keys().map(<[u8]>::len).sum::<usize>();
             if bytes > most {
                 return Err(listing_too_long_error("keys of a DAOS object", most));
@@ -146,9 +137,51 @@ impl Object {
         Ok(all)
     }
 
-    /// Lists a page of dkeys, or of the akeys of `dkey`, after `anchor`, into a buffer of `room` bytes. DAOS's code is
-    /// returned, because one of them asks for more room.
+    /// True if the dkey has an akey that `is_wanted` accepts. Lists pages until one is found.
+    ///
+    /// # Errors
+    /// Errors of DAOS.
+    pub async fn has_akey(
+        &self,
+        tx: Option<&Tx>,
+        dkey: &[u8],
+        is_wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<bool> {
+        let mut anchor = RawAnchor::START;
+        while !anchor.is_end() {
+            let page = self.key_page(tx, Some(dkey), anchor).await?;
+            if page.keys().any(&is_wanted) {
+                return Ok(true);
+            }
+            anchor = page.anchor;
+        }
+        Ok(false)
+    }
+
+    /// Lists a page of dkeys, or of the akeys of `dkey`, after `anchor`. If a key is longer than the buffer, the page is
+    /// read again with a longer one.
     async fn key_page(
+        &self,
+        tx: Option<&Tx>,
+        dkey: Option<&[u8]>,
+        anchor: RawAnchor,
+    ) -> Result<KeyPage> {
+        let mut room = PAGE_BYTES;
+        loop {
+            let (code, page) = self.try_key_page(tx, dkey, anchor, room).await?;
+            if failure::kind_of(code, Request::List) != ErrorKind::KeyTooBig || room >= KEY_ROOM_MAX
+            {
+                let doing = Request::List.doing("listing keys of a DAOS object");
+                return failure::check(code, doing).map(|()| page);
+            }
+            let needed = page.descriptions.first().map_or(0, |key| key.len as usize);
+            room = needed.max(room.saturating_mul(2));
+        }
+    }
+
+    /// Lists a page of keys into a buffer of `room` bytes. DAOS's code is returned, because one of them asks for more
+    /// room.
+    async fn try_key_page(
         &self,
         tx: Option<&Tx>,
         dkey: Option<&[u8]>,
