@@ -4,7 +4,7 @@
 use crate::binding::failure::{self, Request};
 use crate::binding::library::{Functions, load};
 use crate::binding::system::System;
-use esker_os::without_signals;
+use esker_os::{ForkLock, without_signals};
 use esker_types::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,8 +21,8 @@ const SOCKET_DIRECTORY: &str = "/var/run/daos_agent";
 /// Id of the process that initialises or has initialised the library; 0 if there is none.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// The latest initialisation.
-static LATEST: Mutex<Option<Arc<Initialisation>>> = Mutex::new(None);
+/// The latest initialisation. A child may be forked while another thread loads the library, so it finds the lock free.
+static LATEST: ForkLock<Option<Arc<Initialisation>>> = ForkLock::new();
 
 /// True once the process ends: the library must not be used any more.
 static ENDS: Mutex<bool> = Mutex::new(false);
@@ -45,7 +45,7 @@ struct Initialisation {
 pub(crate) fn system(time: Duration) -> Result<&'static System> {
     check_process()?;
     let running = {
-        let mut latest = locked(&LATEST);
+        let mut latest = LATEST.lock();
         match latest.as_ref().filter(|running| !running.has_failed()) {
             Some(running) => Arc::clone(running),
             None => Arc::clone(latest.insert(Initialisation::begin()?)),
