@@ -28,6 +28,8 @@ pub(crate) struct Calls {
     system: &'static System,
     /// Time-out of a call.
     time: Duration,
+    /// The calls may block until the agent answers.
+    may_block: bool,
 }
 
 impl Calls {
@@ -37,7 +39,7 @@ impl Calls {
     /// The errors of [`system`], which waits for at most the same time.
     pub(crate) fn new(seconds: Option<u32>) -> Result<Self> {
         let time = Duration::from_secs(seconds.unwrap_or(limits::TIMEOUT_SECONDS).into());
-        Ok(Self { system: system(time)?, time })
+        Ok(Self { system: system(time)?, time, may_block: false })
     }
 
     pub(crate) fn functions(self) -> &'static Functions {
@@ -66,7 +68,11 @@ impl Calls {
     ) -> Result<(c_int, T)> {
         check_process()?;
         let alarm = self.system.alarm(self.time);
-        let operations = acquire(&self.system.operations, 1, &alarm);
+        let permits = match self.may_block {
+            true => &self.system.blocking,
+            false => &self.system.operations,
+        };
+        let operations = acquire(permits, 1, &alarm);
         let operations = operations.await.ok_or_else(|| self.timeout_error(doing))?;
         let bytes = acquire(&self.system.bytes, System::units(bytes), &alarm);
         let bytes = bytes.await.ok_or_else(|| self.timeout_error(doing))?;
@@ -113,7 +119,8 @@ impl Calls {
                 own_is_launched.store(true, Ordering::Release);
                 code
             };
-            let outcome = block_on(self.run_checked(request.doing(&doing), owned, launch));
+            let calls = Self { may_block: true, ..self };
+            let outcome = block_on(calls.run_checked(request.doing(&doing), owned, launch));
             own_answer.complete(0, outcome);
         };
         let thread = std::thread::Builder::new().name(CALLER.into());

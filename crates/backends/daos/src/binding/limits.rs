@@ -3,6 +3,9 @@
 /// Most operations in progress; the start of another one waits.
 pub const OPERATIONS_MAX: usize = 256;
 
+/// Most connections to pools in progress, each of which may block until the agent answers.
+pub const BLOCKING_MAX: usize = 64;
+
 /// Most bytes of the buffers of all of them together.
 pub const BYTES_MAX: usize = 128 << 20;
 

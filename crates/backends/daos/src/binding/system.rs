@@ -7,7 +7,7 @@
 use crate::binding::failure::{self, Request};
 use crate::binding::layout::RawHandle;
 use crate::binding::library::Functions;
-use crate::binding::limits::{BYTES_MAX, END_SECONDS, EVENTS, OPERATIONS_MAX};
+use crate::binding::limits::{BLOCKING_MAX, BYTES_MAX, END_SECONDS, EVENTS, OPERATIONS_MAX};
 use crate::binding::queue::{Alarm, finish_any};
 use crate::binding::start::{THREAD, check_process};
 use esker_types::Result;
@@ -37,6 +37,9 @@ pub(crate) struct System {
     pub(crate) queue: RawHandle,
     /// Permits for operations in progress.
     pub(crate) operations: Arc<Semaphore>,
+    /// Permits for calls that may block until the agent answers. They have permits of their own, since each attempt to a
+    /// silent agent holds one.
+    pub(crate) blocking: Arc<Semaphore>,
     /// Permits for the bytes of their buffers, in units of [`UNIT`].
     pub(crate) bytes: Arc<Semaphore>,
     /// Connections to pools that are open.
@@ -89,6 +92,7 @@ impl System {
             functions,
             queue,
             operations: Arc::new(Semaphore::new(OPERATIONS_MAX)),
+            blocking: Arc::new(Semaphore::new(BLOCKING_MAX)),
             bytes: Arc::new(Semaphore::new(BYTES_MAX / UNIT)),
             connections: AtomicUsize::new(0),
             work: Mutex::default(),
@@ -175,7 +179,11 @@ impl System {
     /// Wakes the tasks whose alarms have expired.
     fn ring(&self) {
         let due = self.work().take_due();
-        due.iter().for_each(|alarm| alarm.go_off());
+        for alarm in due {
+            // A waker runs the caller's code, which may panic.
+            let go_off = std::panic::AssertUnwindSafe(|| alarm.go_off());
+            let _ = std::panic::catch_unwind(go_off);
+        }
     }
 
     /// Takes events from the queue until the process ends.
