@@ -1,12 +1,14 @@
 //! The conformance suite on Ceph pools, on the cluster that an environment variable names.
 #![cfg(feature = "rados")]
 use esker::types::info::{ContainerRef, OpenMode};
-use esker::types::limits::{RADOS_INLINE_MAX, RADOS_PIECE_INLINE_MAX, RADOS_TX_BYTES_MAX};
+use esker::types::limits::{
+    RADOS_INLINE_MAX, RADOS_PAGE, RADOS_PIECE_INLINE_MAX, RADOS_PIECES_MAX, RADOS_TX_BYTES_MAX,
+};
 use esker::types::ops::{
     Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value, Write, WriteOp,
 };
 use esker::types::{ErrorKind, Extent, FLAT_AKEY, ObjectClass, ObjectType, Uuid};
-use esker::{Access, ArrayAttributes, Pool, Rados, RadosUrl, Wait};
+use esker::{Access, Array, ArrayAttributes, Container, Pool, Rados, RadosUrl, Wait};
 use esker_backend::NewContainer;
 use esker_conformance::{model, suite};
 use esker_rados::librados::{self, IoContext, Plain};
@@ -66,6 +68,22 @@ fn rados(pool: &Pool, container: Option<Uuid>) -> IoContext {
 fn rados_objects(pool: &Pool, container: Uuid) -> Vec<String> {
     let objects = rados(pool, Some(container)).objects().expect("listing");
     objects.collect::<Result<_, _>>().expect("names")
+}
+
+/// A new container, open for writing, and its UUID and pool.
+fn opened(cluster: &Cluster) -> (Uuid, Pool, Container) {
+    let pool = Pool::from_backend(cluster.pool(), OpenMode::ReadWrite);
+    let new = NewContainer::named("test");
+    let uuid = pool.create_container(&new).wait().expect("a container").uuid;
+    let container = pool.open_container("test", OpenMode::ReadWrite).wait().expect("opening");
+    (uuid, pool, container)
+}
+
+/// An Array of bytes.
+fn byte_array(container: &Container, chunk_size: u64) -> Array {
+    let oid = container.generate_oid(0, 1, ObjectType::ArrayByte, None, 0).expect("an id");
+    let attributes = ArrayAttributes { cell_size: 1, chunk_size };
+    container.open_array_with_attributes(oid, attributes).expect("an Array")
 }
 
 impl Drop for Cluster {
@@ -244,34 +262,72 @@ fn long_records_of_dkeys_zero_and_one_do_not_overwrite_each_other() {
 /// (`osd_max_write_size`), and a transaction has at most [`RADOS_TX_BYTES_MAX`] bytes of small values.
 #[test]
 fn a_failed_change_leaves_no_long_values() {
+    const REQUEST_MAX: usize = 90 << 20;
     let Some(cluster) = cluster() else { return };
-    let pool = Pool::from_backend(cluster.pool(), OpenMode::ReadWrite);
-    let uuid =
-        pool.create_container(&NewContainer::named("test")).wait().expect("a container").uuid;
-    let container = pool.open_container("test", OpenMode::ReadWrite).wait().expect("opening");
+    let (uuid, pool, container) = opened(&cluster);
     let id = |lo| container.generate_oid(0, lo, ObjectType::KvHashed, None, 0).expect("an id");
-    let (long, large) = (vec![7; RADOS_INLINE_MAX + 1], vec![7; 91 << 20]);
+    let long = vec![7; RADOS_INLINE_MAX + 1];
     let put = |akey, bytes| {
         let value = Value::Single(Source::One(bytes));
         Update { akey, cond: Cond::NONE, value }
     };
     let keys: Vec<[u8; 4]> =
-        (0..=(RADOS_TX_BYTES_MAX / RADOS_INLINE_MAX) as u32).map(u32::to_be_bytes).collect();
+        (0..=(REQUEST_MAX / RADOS_INLINE_MAX) as u32).map(u32::to_be_bytes).collect();
     let small: Vec<_> = keys.iter().map(|key| put(key, &long[..RADOS_INLINE_MAX])).collect();
-    let (long, large) = ([put(FLAT_AKEY, &long)], [put(FLAT_AKEY, &large)]);
+    let long = [put(FLAT_AKEY, &long)];
     let write = |oid, updates| {
         let op = WriteOp::Update { dkey: b"dkey", cond: Cond::NONE, updates };
         Write { oid, op }
     };
     let (first, rest) = small.split_at(small.len() / 2);
-    for writes in [
-        vec![write(id(1), &long[..]), write(id(2), &large)],
-        vec![write(id(1), &long), write(id(2), first), write(id(2), rest)],
+    let few = &rest[..=RADOS_TX_BYTES_MAX / RADOS_INLINE_MAX - first.len()];
+    for (writes, kind) in [
+        (
+            vec![write(id(1), &long[..]), write(id(1), first), write(id(1), rest)],
+            ErrorKind::RecordTooBig,
+        ),
+        (vec![write(id(1), &long), write(id(2), first), write(id(2), few)], ErrorKind::Overflow),
     ] {
-        container.write(&writes, Access::Latest).wait().expect_err("too large");
+        let refused = container.write(&writes, Access::Latest).wait().expect_err("too large");
+        assert_eq!(refused.kind(), kind);
         let left = rados_objects(&pool, uuid).into_iter().filter(|name| name.starts_with("b."));
         assert_eq!(left.count(), 0);
     }
+}
+
+/// A change of several RADOS objects writes no bytes to their data, but may have to read them there: it joins the runs
+/// of a chunk that has too many.
+#[test]
+fn a_chunk_of_many_runs_is_joined_by_a_change_of_two_chunks() {
+    const CHUNK: u64 = 1 << 20;
+    let Some(cluster) = cluster() else { return };
+    let (_, _pool, container) = opened(&cluster);
+    let array = byte_array(&container, CHUNK);
+    let (len, step) = (RADOS_PIECE_INLINE_MAX as u64 + 1, RADOS_PIECE_INLINE_MAX as u64 + 2);
+    let extents: Vec<_> =
+        (0..=RADOS_PIECES_MAX as u64).map(|run| Extent::new(run * step, len)).collect();
+    let bytes = vec![7; extents.len() * len as usize];
+    array.write(&extents, Source::One(&bytes), Access::Latest).wait().expect("the runs");
+    let over = [Extent::new(CHUNK - 5, 10)];
+    array.write(&over, Source::One(&[8; 10]), Access::Latest).wait().expect("over the boundary");
+    let mut found = vec![0; bytes.len()];
+    array.read(&extents, Sink::One(&mut found), Access::Latest).wait().expect("reading");
+    assert!(found == bytes);
+}
+
+/// The error is not that of contention, which would ask the caller to try again.
+#[test]
+fn a_lost_long_value_is_reported_as_damage() {
+    let Some(cluster) = cluster() else { return };
+    let (uuid, pool, container) = opened(&cluster);
+    let oid = container.generate_oid(0, 1, ObjectType::KvHashed, None, 0).expect("an id");
+    let kv = container.kv(oid).expect("a Key-Value");
+    kv.put(b"k", &vec![7; RADOS_INLINE_MAX + 1], Cond::NONE, Access::Latest).wait().expect("put");
+    let objects = rados_objects(&pool, uuid);
+    let blob = objects.iter().find(|name| name.starts_with("b.")).expect("a blob");
+    Plain::from_context(&rados(&pool, Some(uuid))).remove(blob).expect("removing the blob");
+    let refused = kv.get(b"k", Access::Latest).wait().expect_err("the value is lost");
+    assert_eq!(refused.kind(), ErrorKind::Checksum);
 }
 
 /// The error of the lookup tells what is wrong: only a missing entry means that the container was destroyed.

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 const SLACK: u64 = 1 << 20;
 
 /// RADOS object, omap key and record (as it was read) of an akey whose bytes may be in the data of that object.
-type Owner<'a> = (&'a str, &'a [u8], &'a [u8]);
+pub(super) type Owner<'a> = (&'a str, &'a [u8], &'a [u8]);
 
 /// Bytes to write to the data of an object: at an offset, or (`None`) replacing all data.
 type Data = (Option<u64>, Vec<u8>);
@@ -51,19 +51,20 @@ impl<'a> BlobChanges<'a> {
         self.old.extend(stored.iter().flat_map(blobs_of));
     }
 
-    /// Stores the bytes of a value. Long ones are written as blobs, or, with `owner`, added to the object's data.
-    /// `None` if the record of `owner` was changed meanwhile.
+    /// Stores the bytes of a value. Long ones are written as blobs, or, if `in_object`, added to the data of the owner's
+    /// object. `None` if the record of `owner` was changed meanwhile.
     pub(super) async fn store(
         &mut self,
         stored: Stored<Piece>,
-        owner: Option<Owner<'_>>,
+        owner: Owner<'_>,
+        in_object: bool,
     ) -> Result<Option<StoredValue>> {
         let stored_value = match stored {
             Stored::Single(piece) => {
                 let stored = Stored::Single(self.store_single(piece).await?);
                 Some(StoredValue { stored, data: None })
             }
-            Stored::Array(records) => self.store_array(records, owner).await?,
+            Stored::Array(records) => self.store_array(records, owner, in_object).await?,
         };
         if let Some(stored_value) = &stored_value {
             self.kept.extend(blobs_of(&stored_value.stored));
@@ -79,15 +80,16 @@ impl<'a> BlobChanges<'a> {
         }
     }
 
-    /// Stores long pieces of an array apart from its record: in the data of `owner`'s object, or as blobs. Runs that
-    /// are many or waste space are read and joined before; `None` if their data was gone by then.
+    /// Stores long pieces of an array apart from its record: in the data of `owner`'s object (`in_object`), or as blobs.
+    /// Runs that are many or waste space are read and joined before; `None` if their data was gone by then.
     async fn store_array(
         &mut self,
         records: Records<Piece>,
-        owner: Option<Owner<'_>>,
+        owner: Owner<'_>,
+        in_object: bool,
     ) -> Result<Option<StoredValue>> {
         let mut runs = record::runs(&records);
-        if runs.len() > RADOS_PIECES_MAX || owner.is_some() && is_wasteful(&runs) {
+        if runs.len() > RADOS_PIECES_MAX || in_object && is_wasteful(&runs) {
             let Some(here) = self.fetch_all(runs, owner).await? else { return Ok(None) };
             runs = joined(here);
         }
@@ -142,11 +144,7 @@ impl<'a> BlobChanges<'a> {
     }
 
     /// Loads the bytes of all runs into memory. None if the record of `owner` was changed since it was read.
-    async fn fetch_all(
-        &self,
-        runs: Vec<Run>,
-        owner: Option<Owner<'_>>,
-    ) -> Result<Option<Vec<Run>>> {
+    async fn fetch_all(&self, runs: Vec<Run>, owner: Owner<'_>) -> Result<Option<Vec<Run>>> {
         let fetch = |(run, epoch, piece): Run| {
             task(async move {
                 let bytes = self.space.bytes_of(&piece, owner).await?;
@@ -179,19 +177,12 @@ impl<'a> BlobChanges<'a> {
 
 impl Space {
     /// All bytes of a piece; `None` if they are gone because its record was changed.
-    async fn bytes_of(&self, piece: &Piece, owner: Option<Owner<'_>>) -> Result<Option<Vec<u8>>> {
+    async fn bytes_of(&self, piece: &Piece, owner: Owner<'_>) -> Result<Option<Vec<u8>>> {
+        if let Some(bytes) = piece.bytes() {
+            return Ok(Some(bytes.to_vec()));
+        }
         let window = piece.window(0, piece.len);
-        let data = match (&piece.body.location, owner) {
-            (Location::Inline(_), _) => return Ok(piece.bytes().map(<[u8]>::to_vec)),
-            (Location::Blob(id), _) => self.blob(*id, window).await?,
-            (Location::ObjectData(offset), Some((object, key, record))) => {
-                self.data_of(object, (key, record), (offset + window.0, window.1)).await?
-            }
-            (Location::ObjectData(_), None) => {
-                return Err(damaged_pool_error("bytes without an object"));
-            }
-        };
-        let Some(data) = data else { return Ok(None) };
+        let Some(data) = self.stored_bytes(piece, owner, window).await? else { return Ok(None) };
         piece.verify(self.checksum, window.0, &data)?;
         let from = (piece.from - window.0) as usize;
         let bytes = data.get(from..from + piece.len as usize);

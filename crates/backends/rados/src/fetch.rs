@@ -200,17 +200,11 @@ impl Fetcher<'_> {
     async fn read(
         &self,
         object: &str,
-        record: (&[u8], &[u8]),
+        (key, record): (&[u8], &[u8]),
         part: &PendingRead,
     ) -> Result<Option<Vec<u8>>> {
         let window = part.piece.window(part.from, part.len);
-        match &part.piece.body.location {
-            Location::Inline(_) => Ok(None),
-            Location::Blob(id) => self.space.blob(*id, window).await,
-            Location::ObjectData(offset) => {
-                self.space.data_of(object, record, (offset + window.0, window.1)).await
-            }
-        }
+        self.space.stored_bytes(&part.piece, (object, key, record), window).await
     }
 }
 

@@ -1,6 +1,8 @@
 //! Operations on the RADOS objects of one namespace. Each is atomic and none sees a transaction half done.
+use super::blobs::Owner;
 use super::names::{self, LOCK};
 use super::patch::Patch;
+use super::piece::{Location, Piece, damaged_pool_error};
 use super::transaction::Resolution;
 use crate::librados::{Compare, Entry, Found, IoContext, ReadOp};
 use esker_types::limits::{RADOS_PAGE, RADOS_TRIES_MAX};
@@ -153,6 +155,33 @@ impl Space {
             Ok(found) => Ok(Some(found.data)),
             Err(ABSENT) => Ok(None),
             Err(code) => Err(IoContext::error(code, "reading", &object)),
+        }
+    }
+
+    /// Part of the stored bytes of a piece, as an offset in its body and a length. `None` if its record was changed
+    /// since it was read, or the bytes are in the record itself.
+    pub(super) async fn stored_bytes(
+        &self,
+        piece: &Piece,
+        (object, key, record): Owner<'_>,
+        (offset, len): (u64, u64),
+    ) -> Result<Option<Vec<u8>>> {
+        let id = match piece.body.location {
+            Location::Inline(_) => return Ok(None),
+            Location::Blob(id) => id,
+            Location::ObjectData(start) => {
+                return self.data_of(object, (key, record), (start + offset, len)).await;
+            }
+        };
+        if let Some(data) = self.blob(id, (offset, len)).await? {
+            return Ok(Some(data));
+        }
+        // A blob is removed only after the record that refers to it was replaced.
+        match self.value(object, key).await? {
+            Some(current) if current == record => {
+                Err(damaged_pool_error(&format!("the RADOS object {} is missing", names::blob(id))))
+            }
+            _ => Ok(None),
         }
     }
 

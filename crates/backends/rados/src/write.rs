@@ -342,11 +342,11 @@ impl<'a> Work<'a> {
         let key = names::entry(&path.dkey, &path.akey);
         let old = self.loaded.record(&object, &path).unwrap_or_default();
         blobs.forget(old);
-        let own = alone && is_of_array(&path)?;
-        let context = own.then_some((object.as_str(), key.as_slice(), old));
+        let owner = (object.as_str(), key.as_slice(), old);
+        let in_object = alone && is_of_array(&path)?;
         let placed = match new {
             None => None,
-            Some(stored) => match blobs.store(stored, context).await? {
+            Some(stored) => match blobs.store(stored, owner, in_object).await? {
                 Some(placed) => Some(placed),
                 None => return Ok(false),
             },
