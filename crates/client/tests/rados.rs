@@ -330,6 +330,27 @@ fn a_lost_long_value_is_reported_as_damage() {
     assert_eq!(refused.kind(), ErrorKind::Checksum);
 }
 
+/// The condition on the dkey depends on akeys that were not read.
+#[test]
+fn a_transaction_that_found_a_dkey_depends_on_it() {
+    let Some(cluster) = cluster() else { return };
+    let (_, _pool, container) = opened(&cluster);
+    let id = |lo, otype| container.generate_oid(0, lo, otype, None, 0).expect("an id");
+    let object = container.object(id(1, ObjectType::MultiHashed));
+    let value = Value::Single(Source::One(b"v"));
+    let other = [Update { akey: b"other", cond: Cond::NONE, value }];
+    object.update(b"dkey", Cond::NONE, &other, Access::Latest).wait().expect("writing");
+    let transaction = container.transaction().expect("a transaction");
+    let mut fetches = [Fetch::single(b"missing", Sink::None)];
+    let access = Access::Tx(&transaction);
+    object.fetch(b"dkey", Cond::DKEY_FETCH, &mut fetches, access).wait().expect("the dkey exists");
+    let kv = container.kv(id(2, ObjectType::KvHashed)).expect("a Key-Value");
+    kv.put(b"k", b"v", Cond::NONE, access).wait().expect("writing");
+    object.punch_dkey(b"dkey", Cond::NONE, Access::Latest).wait().expect("removing the dkey");
+    let refused = transaction.commit().wait().expect_err("the dkey is gone");
+    assert_eq!(refused.kind(), ErrorKind::TxRestart);
+}
+
 /// The error of the lookup tells what is wrong: only a missing entry means that the container was destroyed.
 #[test]
 fn a_rename_reports_why_the_entry_of_its_container_cannot_be_read() {

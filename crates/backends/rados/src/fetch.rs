@@ -105,8 +105,9 @@ impl Fetcher<'_> {
     ) -> Result<()> {
         if cond.has(Cond::DKEY_FETCH) && found.entries.is_empty() {
             let page = self.space.page(object, b"", &names::entry(dkey, &[]), 1).await?;
+            // The read depends on another akey of the dkey, or on the absence of all.
+            self.prove_version(object, page.version);
             if page.entries.is_empty() {
-                self.prove_version(object, page.version);
                 return Err(missing_key_error("dkey"));
             }
         }

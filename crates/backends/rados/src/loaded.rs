@@ -34,6 +34,8 @@ pub(super) struct Loaded {
     pub(super) tree: Tree<Piece>,
     /// The latest epoch of all records.
     pub(super) latest: Epoch,
+    /// Ranges of one object were read from different versions, so the entries are not one state of the object.
+    pub(super) is_torn: bool,
 }
 
 /// Data to read of an object.
@@ -73,6 +75,7 @@ impl Loaded {
     fn add(&mut self, oid: ObjectId, object: String, page: Page, want: &Want) -> Result<()> {
         let table = self.tables.entry(object).or_default();
         let keyed = matches!(want, Want::Keys(_));
+        self.is_torn |= table.ranged && !keyed && table.version != page.version;
         // The version of a listing stays, because the commit checks it.
         if !keyed || table.version.is_none() {
             table.version = page.version;
@@ -146,4 +149,28 @@ async fn read_one(space: &Space, object: &str, want: &Want) -> Result<Page> {
 #[cold]
 pub(super) fn bad_record() -> esker_types::Error {
     damaged_pool_error("a record does not match its checksum")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The commit asserts one version of each object, so all ranges of it must be from that version.
+    #[test]
+    fn ranges_of_one_object_from_different_versions_are_torn() {
+        let any = || Want::Any(names::entry(b"dkey", &[]));
+        let read = |versions: [Option<u64>; 2], wants: [Want; 2]| {
+            let mut loaded = Loaded::default();
+            for (version, want) in versions.into_iter().zip(&wants) {
+                let page = Page { version, entries: vec![], more: false };
+                loaded.add(ObjectId::default(), "o.1".to_owned(), page, want).unwrap();
+            }
+            loaded.is_torn
+        };
+        assert!(read([Some(1), Some(2)], [any(), any()]));
+        assert!(read([None, Some(2)], [any(), Want::Whole]));
+        assert!(!read([Some(2), Some(2)], [any(), any()]));
+        // A change of a single key is found by the guard on its record.
+        assert!(!read([Some(1), Some(2)], [Want::Keys(vec![]), any()]));
+    }
 }

@@ -179,16 +179,58 @@ impl Writer<'_> {
         for write in writes {
             self.load(&mut loaded, write).await?;
         }
+        self.apply_to(&loaded, writes, tokens).await
+    }
+
+    /// Applies writes to the state that was read. `None` if it has changed meanwhile.
+    async fn apply_to(
+        &self,
+        loaded: &Loaded,
+        writes: &[Write<'_>],
+        tokens: Option<&ReadTokens>,
+    ) -> Result<Option<Epoch>> {
+        if loaded.is_torn {
+            return Ok(None);
+        }
         let epoch = Epoch::after(loaded.latest);
         let mut overlay = Overlay::new(&loaded.tree, epoch);
         writes.iter().try_for_each(|write| overlay.write(write))?;
         let changed = overlay.finish();
         let proofs = tokens.map(|tokens| Proof::all(tokens).ok_or_else(restart)).transpose()?;
         let proofs = proofs.unwrap_or_default();
-        let mut work = Work::from_changes(self, &loaded, changed);
+        let mut work = Work::from_changes(self, loaded, changed);
         work.prove(&proofs)?;
         let outcome = work.carry_out(epoch).await?;
         Ok((outcome == Outcome::Done).then_some(epoch))
+    }
+
+    /// Removes the chunks of an Array, part by part, if they are too many for one transaction.
+    async fn remove_surplus_chunks(&self, oid: ObjectId) -> Result<()> {
+        let mut head = Loaded::default();
+        head.read(&self.space, [(oid, names::shard(oid, 0), Want::All(CHUNK.to_vec()))]).await?;
+        let chunks = head.chunks_of(oid);
+        if chunks.len() > RADOS_CHUNKS_PER_TX_MAX {
+            for part in chunks.chunks(RADOS_CHUNKS_PER_TX_MAX) {
+                self.remove_chunks(oid, part).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes chunks that have RADOS objects of their own, in one transaction.
+    async fn remove_chunks(&self, oid: ObjectId, chunks: &[u64]) -> Result<()> {
+        let dkeys: Vec<_> = chunks.iter().map(|dkey| dkey.to_ne_bytes()).collect();
+        let punch = |dkey| Write { oid, op: WriteOp::PunchDkey { dkey, cond: Cond::NONE } };
+        let writes: Vec<_> = dkeys.iter().map(|dkey| punch(dkey.as_slice())).collect();
+        for _ in 0..RADOS_TRIES_MAX {
+            let mut loaded = Loaded::default();
+            let whole = |dkey: &u64| (oid, names::chunk(oid, *dkey), Want::Whole);
+            loaded.read(&self.space, chunks.iter().map(whole)).await?;
+            if self.apply_to(&loaded, &writes, None).await?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(contended_error("of an array"))
     }
 
     /// Reads the records that a write depends on: those it changes, and those that its conditions require.
