@@ -330,6 +330,58 @@ fn a_lost_long_value_is_reported_as_damage() {
     assert_eq!(refused.kind(), ErrorKind::Checksum);
 }
 
+/// The bytes of an Array are in RADOS objects that also have its records. They must not outlive the records.
+#[test]
+fn an_emptied_array_leaves_no_bytes() {
+    const CHUNK: usize = 1 << 16;
+    let Some(cluster) = cluster() else { return };
+    let (uuid, pool, container) = opened(&cluster);
+    let array = byte_array(&container, CHUNK as u64);
+    let used = || {
+        let plain = Plain::from_context(&rados(&pool, Some(uuid)));
+        let all = rados_objects(&pool, uuid).into_iter();
+        let data = all.filter(|name| name.starts_with("o.") || name.starts_with("c."));
+        let len = |name: String| plain.read(&name, &mut vec![0; 2 * CHUNK]).expect("reading");
+        data.map(len).sum::<usize>()
+    };
+    // A write of several chunks would store blobs.
+    let write = |chunk: usize| {
+        let range = [Extent::new((chunk * CHUNK) as u64, CHUNK as u64)];
+        array.write(&range, Source::One(&[7; CHUNK]), Access::Latest).wait().expect("writing");
+    };
+    write(0);
+    assert_eq!(used(), CHUNK);
+    array.set_size(0, Access::Latest).wait().expect("emptying");
+    assert_eq!(used(), 0, "one chunk");
+    (0..3).for_each(write);
+    assert_eq!(used(), 3 * CHUNK);
+    array.set_size(CHUNK as u64, Access::Latest).wait().expect("truncating");
+    assert_eq!(used(), CHUNK, "the chunks behind the first");
+    let first = [Extent::new(0, CHUNK as u64)];
+    array.punch(&first, Access::Latest).wait().expect("punching");
+    assert_eq!(used(), 0, "a punched chunk");
+}
+
+/// An OSD refuses requests of more than 90 MiB and RADOS objects of more than 128 MiB.
+#[test]
+fn a_chunk_may_be_larger_than_a_rados_object() {
+    const CHUNK: u64 = 128 << 20;
+    let Some(cluster) = cluster() else { return };
+    let (_, _pool, container) = opened(&cluster);
+    let array = byte_array(&container, CHUNK);
+    let mut expected = vec![0; CHUNK as usize];
+    for (value, (start, mib)) in (1..).zip([(0, 100), (30, 60), (60, 60), (90, 38), (0, 128)]) {
+        let range = [Extent::new(start << 20, mib << 20)];
+        let bytes = vec![value; (mib << 20) as usize];
+        array.write(&range, Source::One(&bytes), Access::Latest).wait().expect("writing");
+        expected[(start << 20) as usize..][..bytes.len()].copy_from_slice(&bytes);
+        let mut found = vec![0; expected.len()];
+        let whole = [Extent::new(0, CHUNK)];
+        array.read_or_zero(&whole, Sink::One(&mut found), Access::Latest).wait().expect("reading");
+        assert!(found == expected, "write {value}");
+    }
+}
+
 /// The condition on the dkey depends on akeys that were not read.
 #[test]
 fn a_transaction_that_found_a_dkey_depends_on_it() {

@@ -95,6 +95,13 @@ pub const RADOS_PIECE_INLINE_MAX: usize = 1024;
 /// Pieces of an array under one akey above which a rados pool merges adjacent ones.
 pub const RADOS_PIECES_MAX: usize = 256;
 
+/// Most bytes in the data of a RADOS object. By default, an OSD refuses requests of more than 90 MiB
+/// (`osd_max_write_size`) and objects of more than 128 MiB (`osd_max_object_size`).
+pub const RADOS_DATA_MAX: usize = 64 << 20;
+
+/// Chunks of an Array that one transaction of a rados pool removes, if the Array is removed alone.
+pub const RADOS_CHUNKS_PER_TX_MAX: usize = 1 << 16;
+
 /// Most bytes of keys, records and small values that one transaction of a rados pool changes.
 pub const RADOS_TX_BYTES_MAX: usize = 64 << 20;
 

@@ -5,9 +5,11 @@ use super::record;
 use super::space::Space;
 use crate::join_all;
 use crate::librados::WriteOp;
-use esker_backend::object::records::{Records, Stored};
+use esker_backend::object::records::{Payload, Records, Stored};
 use esker_os::executor::task;
-use esker_types::limits::{RADOS_INLINE_MAX, RADOS_PIECE_INLINE_MAX, RADOS_PIECES_MAX};
+use esker_types::limits::{
+    RADOS_DATA_MAX, RADOS_INLINE_MAX, RADOS_PIECE_INLINE_MAX, RADOS_PIECES_MAX,
+};
 use esker_types::{Epoch, Extent, Result};
 use std::collections::BTreeSet;
 
@@ -93,23 +95,22 @@ impl<'a> BlobChanges<'a> {
             let Some(here) = self.fetch_all(runs, owner).await? else { return Ok(None) };
             runs = joined(here);
         }
-        let mut data = None;
-        match owner {
-            Some(_) => data = self.store_in_object_data(&mut runs),
-            None => self.store_as_blobs(&mut runs).await?,
-        }
+        let mut runs = split(runs, records.record_size);
+        let data = in_object.then(|| self.store_in_object_data(&mut runs)).flatten();
+        self.store_as_blobs(&mut runs).await?;
         let mut stored = Records::new(records.record_size);
         runs.into_iter().for_each(|(run, epoch, piece)| stored.put(run, piece, epoch));
         Ok(Some(StoredValue { stored: Stored::Array(stored), data }))
     }
 
-    /// Appends long pieces to the object's data, or replaces the data if no live bytes are left in it. Returns the
-    /// bytes to write, and the offset to append them at.
+    /// Appends long pieces to the object's data, or replaces the data if no live bytes are left in it. Pieces for which
+    /// the object has no room stay in memory. Returns the bytes to write, and the offset to append them at.
     fn store_in_object_data(&self, runs: &mut [Run]) -> Option<Data> {
         let (_, end) = object_data_bytes(runs);
         let mut bytes = Vec::new();
         for (_, _, piece) in runs.iter_mut() {
-            if let Some(long) = long(piece) {
+            let room = RADOS_DATA_MAX.saturating_sub(end as usize + bytes.len());
+            if let Some(long) = long(piece).filter(|long| long.len() <= room) {
                 let location = Location::ObjectData(end + bytes.len() as u64);
                 bytes.extend_from_slice(long);
                 *piece =
@@ -234,6 +235,26 @@ fn is_wasteful(runs: &[Run]) -> bool {
     end > 2 * alive + SLACK
 }
 
+/// True if bytes of the value are in the data of the object that has its record.
+pub(super) fn is_in_object(stored: &Stored<Piece>) -> bool {
+    let is_there = |piece: &Piece| matches!(piece.body.location, Location::ObjectData(_));
+    record::pieces(stored).iter().any(is_there)
+}
+
+/// Splits runs in memory that are longer than the data of a RADOS object may be.
+fn split(runs: Vec<Run>, record_size: u64) -> Vec<Run> {
+    let most = (RADOS_DATA_MAX as u64 / record_size).max(1);
+    let parts = |(run, epoch, piece): Run| {
+        let most = if piece.bytes().is_some() { most } else { run.count.max(1) };
+        let part = move |from: u64| {
+            let extent = Extent::new(run.start + from, most.min(run.count - from));
+            (extent, epoch, piece.part(from * record_size, extent.count * record_size))
+        };
+        (0..run.count).step_by(most as usize).map(part)
+    };
+    runs.into_iter().flat_map(parts).collect()
+}
+
 /// Joins adjacent runs into one. The joined run has the latest epoch of its parts.
 fn joined(runs: Vec<Run>) -> Vec<Run> {
     let mut all: Vec<(Extent, Epoch, Vec<u8>)> = Vec::new();
@@ -249,4 +270,27 @@ fn joined(runs: Vec<Run>) -> Vec<Run> {
         }
     }
     all.into_iter().map(|(run, epoch, bytes)| (run, epoch, Piece::here(bytes))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_types::Checksum;
+
+    #[test]
+    fn long_runs_in_memory_are_split() {
+        let (most, here) = (RADOS_DATA_MAX as u64, |len: u64| Piece::here(vec![7; len as usize]));
+        let stored = stored_piece(Location::ObjectData(0), &[7; 12], Checksum::Off);
+        let runs = vec![
+            (Extent::new(5, most / 4 + 1), Epoch(1), here(most + 4)),
+            (Extent::new(most, 3), Epoch(2), stored),
+        ];
+        let parts: Vec<_> = split(runs, 4).into_iter().map(|it| (it.0, it.1, it.2.len)).collect();
+        let expected = [
+            (Extent::new(5, most / 4), Epoch(1), most),
+            (Extent::new(5 + most / 4, 1), Epoch(1), 4),
+            (Extent::new(most, 3), Epoch(2), 12),
+        ];
+        assert_eq!(parts, expected);
+    }
 }

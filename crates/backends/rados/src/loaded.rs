@@ -73,6 +73,7 @@ impl Loaded {
     /// Adds a page of entries that was read from a RADOS object. Also records how the object was read, because that
     /// determines the guards of the commit.
     fn add(&mut self, oid: ObjectId, object: String, page: Page, want: &Want) -> Result<()> {
+        let is_chunk = names::is_chunk(&object);
         let table = self.tables.entry(object).or_default();
         let keyed = matches!(want, Want::Keys(_));
         self.is_torn |= table.ranged && !keyed && table.version != page.version;
@@ -82,7 +83,12 @@ impl Loaded {
         }
         table.keyed |= keyed;
         table.ranged |= !keyed;
-        table.whole |= matches!(want, Want::Whole);
+        // A chunk with an object of its own has all entries of that object.
+        table.whole |= match want {
+            Want::Whole => true,
+            Want::All(_) => is_chunk,
+            Want::Keys(_) | Want::Any(_) => false,
+        };
         for Entry { key, value } in page.entries {
             if let Some(path) = names::akey_path(oid, &key) {
                 let (epoch, stored) = record::decode(&value).ok_or_else(bad_record)?;

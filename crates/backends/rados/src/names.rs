@@ -61,6 +61,11 @@ pub(super) fn has_data(oid: ObjectId, dkey: &[u8]) -> bool {
     is_array(oid) && dkey.try_into().map_or(0, u64::from_be_bytes) >= FIRST_CHUNK
 }
 
+/// True for the RADOS object of a chunk that is not in the first object of its Array.
+pub(super) fn is_chunk(name: &str) -> bool {
+    name.starts_with("c.")
+}
+
 /// The object whose shard or chunk has this name; `None` for other RADOS objects.
 pub(super) fn object_of(name: &str) -> Option<ObjectId> {
     let digits = name.strip_prefix("o.").or_else(|| name.strip_prefix("c."))?.get(..32)?;

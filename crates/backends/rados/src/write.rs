@@ -1,8 +1,8 @@
 //! Writes: fast paths for common cases, and a general path for all others.
 use super::backend::Container;
-use super::blobs::BlobChanges;
+use super::blobs::{BlobChanges, is_in_object};
 use super::loaded::{Loaded, Want};
-use super::names;
+use super::names::{self, CHUNK};
 use super::patch::{Base, Guard, Patch};
 use super::piece::{Location, Piece, stored_piece};
 use super::proof::Proof;
@@ -13,7 +13,10 @@ use esker_backend::check::check_write;
 use esker_backend::object::overlay::Overlay;
 use esker_backend::object::records::{Records, Stored};
 use esker_backend::object::tree::{AkeyPath, encode_akey, encode_dkey};
-use esker_types::limits::{RADOS_INLINE_MAX, RADOS_PIECE_INLINE_MAX, RADOS_TRIES_MAX};
+use esker_types::limits::{
+    RADOS_CHUNKS_PER_TX_MAX, RADOS_DATA_MAX, RADOS_INLINE_MAX, RADOS_PIECE_INLINE_MAX,
+    RADOS_TRIES_MAX,
+};
 use esker_types::ops::{Change, Cond, ReadTokens, Source, Update, Value, Write, WriteOp};
 use esker_types::{Epoch, Error, ErrorKind, Extent, FLAT_AKEY, ObjectId, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +44,12 @@ impl Writer<'_> {
         {
             return Ok(epoch);
         }
+        if let (None, [Write { oid, op: WriteOp::PunchObject { cond: Cond::NONE } }]) =
+            (tokens, writes)
+            && names::is_array(*oid)
+        {
+            self.remove_surplus_chunks(*oid).await?;
+        }
         for _ in 0..RADOS_TRIES_MAX {
             if let Some(epoch) = self.try_general_path(writes, tokens).await? {
                 return Ok(epoch);
@@ -66,7 +75,8 @@ impl Writer<'_> {
             Value::Array { record_size, extents: &[extent], data } => {
                 let fits =
                     update.cond == Cond::NONE && update.akey == FLAT_AKEY && !extent.is_empty();
-                match fits && data.len() > RADOS_PIECE_INLINE_MAX as u64 {
+                let lengths = RADOS_PIECE_INLINE_MAX as u64 + 1..=RADOS_DATA_MAX as u64;
+                match fits && lengths.contains(&data.len()) {
                     true => self.append(write.oid, dkey, (record_size, extent), data).await,
                     false => Ok(None),
                 }
@@ -393,13 +403,20 @@ impl<'a> Work<'a> {
                 None => return Ok(false),
             },
         };
+        let is_used = placed.as_ref().is_some_and(|placed| is_in_object(&placed.stored));
         let keyed = self.loaded.tables.get(&object).is_none_or(|table| table.keyed);
         let patch =
             self.patches.entry(object.clone()).or_insert_with(|| Patch::for_object(&*object));
         if keyed {
             patch.guards.push(Guard::new(&key, Compare::Equal, old));
         }
+        // The last record that refers to the object's data is gone: the data is emptied.
+        if in_object && !is_used && record::decode(old).is_some_and(|(_, old)| is_in_object(&old)) {
+            patch.data = Some((None, (&[]).into()));
+        }
         match placed {
+            // The entries are removed with their object.
+            None if patch.remove => {}
             None => patch.unsets.push(key),
             Some(placed) => {
                 patch.sets.push((key, record::encode(epoch, &placed.stored)));
@@ -437,13 +454,18 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Removes objects that were read in order to punch them, unless something is written to them.
+    /// Removes objects that were read in order to punch them, unless something is written to them. The first object of
+    /// an Array stays if any chunk is written, because it records all chunks.
     fn remove_emptied(&mut self, changed: &BTreeMap<AkeyPath, Option<Stored<Piece>>>) {
-        let written = changed.iter().filter(|(_, new)| new.is_some());
-        let written: BTreeSet<_> = written.map(|(path, _)| path.oid).collect();
+        let written = || changed.iter().filter(|(_, new)| new.is_some()).map(|(path, _)| path);
+        let oids: BTreeSet<_> = written().map(|path| path.oid).collect();
+        let objects: BTreeSet<_> = written().map(|path| self.object_of(path)).collect();
         for (object, patch) in &mut self.patches {
             let whole = self.loaded.tables.get(object).is_some_and(|table| table.whole);
-            let renewed = names::object_of(object).is_some_and(|oid| written.contains(&oid));
+            let renewed = match names::is_chunk(object) {
+                true => objects.contains(object),
+                false => names::object_of(object).is_some_and(|oid| oids.contains(&oid)),
+            };
             patch.remove = whole && !renewed && matches!(patch.base, Base::Version(_));
         }
     }

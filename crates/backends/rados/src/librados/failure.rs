@@ -2,6 +2,11 @@
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::c_int;
 
+/// Codes for a request longer than `osd_max_write_size` (`-EMSGSIZE`) and an object larger than `osd_max_object_size`
+/// (`-EFBIG`).
+const TOO_LONG: c_int = -90;
+const TOO_BIG: c_int = -27;
+
 /// Fails if the code is negative; `doing` names the operation.
 ///
 /// # Errors
@@ -18,8 +23,13 @@ pub(crate) fn check(code: c_int, doing: impl std::fmt::Display) -> Result<()> {
 pub(crate) fn error(code: c_int, doing: impl std::fmt::Display) -> Error {
     let cause = std::io::Error::from_raw_os_error(-code);
     let error = Error::io(&doing, &cause);
-    match remedy(error.kind()) {
-        Some(remedy) => Error::new(error.kind(), format!("{}: {remedy}", error.message())),
+    let kind = match code {
+        TOO_LONG => ErrorKind::RecordTooBig,
+        TOO_BIG => ErrorKind::FileTooBig,
+        _ => error.kind(),
+    };
+    match remedy(kind) {
+        Some(remedy) => Error::new(kind, format!("{}: {remedy}", error.message())),
         None => error,
     }
 }
@@ -36,6 +46,12 @@ fn remedy(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::NoPermission => Some(
             "the key or capabilities of the Ceph user do not allow it: choose another user with id= and keyring=",
         ),
+        ErrorKind::RecordTooBig => Some(
+            "an OSD accepts no longer request: write less at a time, or increase osd_max_write_size",
+        ),
+        ErrorKind::FileTooBig => {
+            Some("an OSD accepts no larger object: write less, or increase osd_max_object_size")
+        }
         _ => None,
     }
 }
@@ -52,6 +68,8 @@ mod tests {
         assert_eq!(kind(-17), ErrorKind::Exists);
         assert_eq!((kind(-28), kind(-122)), (ErrorKind::NoSpace, ErrorKind::NoSpace));
         assert_eq!((kind(-1), kind(-13)), (ErrorKind::NoPermission, ErrorKind::NoPermission));
+        assert_eq!((kind(-90), kind(-27)), (ErrorKind::RecordTooBig, ErrorKind::FileTooBig));
+        assert!(error(-90, "writing").message().contains("osd_max_write_size"));
         assert!(error(-110, "writing").message().contains("ceph -s"));
     }
 }
