@@ -382,6 +382,21 @@ fn a_chunk_may_be_larger_than_a_rados_object() {
     }
 }
 
+/// The first object of an Array still records chunks that were removed, more than one page of them here.
+#[test]
+fn the_size_of_an_array_does_not_depend_on_removed_chunks() {
+    let Some(cluster) = cluster() else { return };
+    let (_, _pool, container) = opened(&cluster);
+    let array = byte_array(&container, 1);
+    let bytes = vec![7; RADOS_PAGE as usize + 100];
+    let range = [Extent::new(0, bytes.len() as u64)];
+    array.write(&range, Source::One(&bytes), Access::Latest).wait().expect("writing");
+    for size in [bytes.len() as u64, 100, 2, 1, 0] {
+        array.set_size(size, Access::Latest).wait().expect("truncating");
+        assert_eq!(array.size(Access::Latest).wait().expect("the size"), size);
+    }
+}
+
 /// The condition on the dkey depends on akeys that were not read.
 #[test]
 fn a_transaction_that_found_a_dkey_depends_on_it() {

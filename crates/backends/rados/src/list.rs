@@ -1,14 +1,16 @@
 //! Listings and queries: shard by shard, sorted within each.
 use super::fetch::version_proof;
 use super::loaded::{Loaded, Want};
-use super::names::{self, ENTRY};
+use super::names::{self, CHUNK, ENTRY};
 use super::piece::Piece;
-use super::space::Space;
+use super::space::{Page, Space};
+use crate::{JOIN_MAX, join_all};
 use esker_backend::check::check_keys;
 use esker_backend::object::conflicts::Conflicts;
 use esker_backend::object::list::after;
 use esker_backend::object::read::Reader;
 use esker_backend::object::tree::encode_dkey;
+use esker_os::executor::task;
 use esker_types::info::ContainerId;
 use esker_types::limits::RADOS_PAGE;
 use esker_types::ops::{
@@ -145,13 +147,13 @@ impl Listing<'_> {
                 return Ok(builder.batch);
             }
         }
-        for chunk in chunks {
-            let dkey = chunk.to_be_bytes();
-            if dkey.as_slice() <= from.as_slice() || !self.has_entries(chunk).await? {
-                continue;
-            }
-            if !builder.add(0, &dkey)? {
-                return Ok(builder.batch);
+        chunks.retain(|chunk| chunk.to_be_bytes()[..] > from[..]);
+        for part in chunks.chunks(JOIN_MAX) {
+            let ask = part.iter().map(|chunk| task(self.has_entries(*chunk)));
+            for (chunk, has_entries) in part.iter().zip(join_all(ask.collect()).await) {
+                if has_entries? && !builder.add(0, &chunk.to_be_bytes())? {
+                    return Ok(builder.batch);
+                }
             }
         }
         *builder.anchor = Anchor::End;
@@ -236,28 +238,50 @@ impl Listing<'_> {
     /// Finds the smallest or largest key of an Array. The first object has the keys before all chunks. So it decides a
     /// query for the smallest, and otherwise counts only if no chunk has an answer.
     async fn query_array(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
-        let mut head = Loaded::default();
-        head.read(&self.space, [(self.oid, names::shard(self.oid, 0), Want::Whole)]).await?;
+        let (mut head, object) = (Loaded::default(), names::shard(self.oid, 0));
+        head.read(&self.space, [(self.oid, object.clone(), Want::All(ENTRY.to_vec()))]).await?;
         self.add_proofs(&head);
         let found = self.reading(&head, |reader| reader.query(query))?;
-        if query.edge == Edge::Min && found.is_some() {
-            return Ok(found);
-        }
-        let bound = query.bound(self.oid.dkey_kind())?;
-        let mut chunks = head.chunks_of(self.oid);
-        chunks.retain(|chunk| chunk.to_be_bytes()[..] > bound[..]);
-        chunks.sort_unstable();
-        if query.edge == Edge::Max {
+        if query.edge == Edge::Min {
+            if found.is_some() {
+                return Ok(found);
+            }
+            let all = self.space.all(&object, CHUNK).await?;
+            self.add_version_proof(&object, all.version);
+            let mut chunks = chunks_in(&all);
             chunks.reverse();
+            return self.query_chunks(query, &chunks).await;
         }
-        for chunk in chunks {
-            let loaded = self.dkey(&chunk.to_ne_bytes()).await?;
-            let answer = self.reading(&loaded, |reader| reader.query(query))?;
+        // The keys of chunks are in descending order.
+        let (mut behind, mut more) = (Vec::new(), true);
+        while more {
+            let page = self.space.page(&object, &behind, CHUNK, RADOS_PAGE).await?;
+            self.add_version_proof(&object, page.version);
+            let answer = self.query_chunks(query, &chunks_in(&page)).await?;
             if answer.is_some() {
                 return Ok(answer);
             }
+            more = page.more;
+            behind = page.entries.last().map(|entry| entry.key.clone()).unwrap_or_default();
         }
         Ok(found)
+    }
+
+    /// The answer of the first of these chunks that has one. Several are read at a time.
+    async fn query_chunks(&self, query: KeyQuery<'_>, chunks: &[u64]) -> Result<Option<KeyFound>> {
+        let bound = query.bound(self.oid.dkey_kind())?;
+        let wanted = chunks.iter().filter(|chunk| chunk.to_be_bytes()[..] > bound[..]);
+        let dkeys: Vec<_> = wanted.map(|chunk| chunk.to_ne_bytes()).collect();
+        for part in parts_of(&dkeys) {
+            let read = part.iter().map(|dkey| task(self.dkey(dkey)));
+            for loaded in join_all(read.collect()).await {
+                let answer = self.reading(&loaded?, |reader| reader.query(query))?;
+                if answer.is_some() {
+                    return Ok(answer);
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Epoch of the last change of the object or of a dkey; zero if it has no keys.
@@ -327,6 +351,17 @@ impl Listing<'_> {
         let limit = ListLimit::entries(1);
         Ok(!self.list_keys(KeyScope::Dkeys, &mut first, limit).await?.is_empty())
     }
+}
+
+/// The chunks that a page of the first object of an Array records, in descending order.
+fn chunks_in(page: &Page) -> Vec<u64> {
+    page.entries.iter().filter_map(|entry| names::chunk_of(&entry.key)).collect()
+}
+
+/// Parts to read concurrently. The first has one element, because the first chunk usually has the answer.
+fn parts_of<T>(all: &[T]) -> impl Iterator<Item = &[T]> {
+    let (first, rest) = all.split_at(all.len().min(1));
+    std::iter::once(first).chain(rest.chunks(JOIN_MAX))
 }
 
 /// Returns the objects of a complete set that follow `anchor`. Fails if the anchor belongs to another listing.
