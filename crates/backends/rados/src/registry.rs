@@ -4,6 +4,7 @@ use super::names::{CONTAINER, POOL, SUPERBLOCK};
 use super::patch::{Base, Guard, Patch};
 use super::session::{Namespace, Session};
 use super::space::{Outcome, Space, contended_error};
+use super::write::may_be_committed;
 use crate::join_all;
 use crate::librados::Compare;
 use esker_backend::NewContainer;
@@ -94,8 +95,16 @@ impl Registry {
         match new.uuid {
             None => {
                 self.begin(new, &listed).await?;
-                if self.register(&listed).await? == Outcome::Conflict {
-                    self.container_space(&listed)?.remove(CONTAINER).await?;
+                let registered = self.register(&listed).await;
+                let may_be_listed = match &registered {
+                    Ok(outcome) => *outcome == Outcome::Done,
+                    Err(error) => may_be_committed(error),
+                };
+                if !may_be_listed {
+                    // The caller gets the first error.
+                    let _ = self.container_space(&listed)?.remove(CONTAINER).await;
+                }
+                if registered? == Outcome::Conflict {
                     return Err(exists_error(new));
                 }
             }
@@ -218,15 +227,32 @@ impl Registry {
         }
     }
 
-    /// Removes the objects of a container that is not in the registry any more.
+    /// Removes the objects of a container that is not in the registry any more. Continues after errors other than
+    /// time-outs, because nobody can destroy the container again.
     pub(super) async fn remove_objects(&self, listed: &Listed) -> Result<()> {
         let space = self.container_space(listed)?;
-        let names: Vec<String> = space.io.objects()?.collect::<Result<_>>()?;
-        for batch in names.chunks(REMOVED_TOGETHER) {
+        let names: Result<Vec<String>> = space.io.objects().and_then(Iterator::collect);
+        let mut outcome = names.as_ref().map(drop).map_err(Clone::clone);
+        for batch in names.unwrap_or_default().chunks(REMOVED_TOGETHER) {
             let removed = batch.iter().map(|name| task(space.remove(name))).collect();
-            join_all(removed).await.into_iter().collect::<Result<()>>()?;
+            outcome = join_all(removed).await.into_iter().fold(outcome, Result::and);
+            if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::TimedOut) {
+                break;
+            }
         }
-        Ok(())
+        outcome.map_err(|cause| self.remaining_error(listed, &cause))
+    }
+
+    /// The error of a destruction that has left objects.
+    #[cold]
+    fn remaining_error(&self, listed: &Listed, cause: &Error) -> Error {
+        let (url, uuid) = (&self.session.url, listed.info.uuid);
+        let message = format!(
+            "container {uuid} is destroyed, but some of its RADOS objects remain and use space ({cause}): \
+             `rados -p {} -N {}.{uuid} ls` lists them",
+            url.pool, url.namespace
+        );
+        Error::new(cause.kind(), message)
     }
 
     /// The metadata of a container, or with `None` of the pool.

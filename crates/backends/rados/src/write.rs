@@ -477,7 +477,7 @@ fn is_of_array(path: &AkeyPath) -> Result<bool> {
 }
 
 /// True for errors of a commit that may have taken effect all the same.
-fn may_be_committed(error: &Error) -> bool {
+pub(super) fn may_be_committed(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::TxUncertain | ErrorKind::Io)
 }
 
