@@ -163,16 +163,24 @@ impl Connection {
         check(code, format_args!("reading the configuration of Ceph{}", described(settings)))
     }
 
-    /// Sets time-outs: by default Ceph waits forever.
+    /// Sets time-outs: by default Ceph waits forever. The time-out of operations in the configuration also applies to
+    /// connecting, and to monitors if they have none of their own.
     fn set_timeouts(&self, asked: Option<u32>) -> Result<()> {
-        let seconds = asked.unwrap_or(TIMEOUT_SECONDS).to_string();
-        for name in ["rados_osd_op_timeout", "rados_mon_op_timeout"] {
-            let is_set = self.get(name).is_some_and(|value| value.parse() != Ok(0.0));
-            if asked.is_some() || !is_set {
-                self.set(name, &seconds)?;
+        let [osd, mon] = ["rados_osd_op_timeout", "rados_mon_op_timeout"];
+        let configured = |name| if asked.is_some() { None } else { self.seconds(name) };
+        let general = asked.or(configured(osd)).unwrap_or(TIMEOUT_SECONDS).to_string();
+        for name in [osd, mon] {
+            if configured(name).is_none() {
+                self.set(name, &general)?;
             }
         }
-        self.set("client_mount_timeout", &seconds)
+        self.set("client_mount_timeout", &general)
+    }
+
+    /// An option that is a time, in whole seconds. `None` if it is not set.
+    fn seconds(&self, name: &str) -> Option<u32> {
+        let seconds: f64 = self.get(name)?.parse().ok()?;
+        (seconds > 0.0).then_some(seconds.ceil() as u32)
     }
 
     /// Sets an option of Ceph.
