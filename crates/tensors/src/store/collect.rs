@@ -22,7 +22,8 @@ pub struct Collected {
     /// Objects that belong to no tensor: writers wrote to them after their PUT was collected, or a process was killed
     /// while it freed a tensor.
     pub objects: u64,
-    /// PUTs and removed tensors that are too young, and removed tensors that a process still reads.
+    /// PUTs and removed tensors that are too young, and removed tensors that a process still reads. Also tensors whose
+    /// records are damaged: [`TensorStore::check`] reports them, [`TensorStore::remove`] removes them.
     pub kept: u64,
 }
 
@@ -50,7 +51,14 @@ impl TensorStore {
         let mut collected = Collected::default();
         for key in all_keys(&self.tensors, Access::Latest)? {
             let Some(uuid) = Uuid::parse(&key) else { continue };
-            let Some(record) = self.record(uuid, Access::Latest)? else { continue };
+            let Some(record) = self.readable_record(uuid, Access::Latest)? else {
+                // A damaged record does not say in which class its objects are.
+                if self.has_record(uuid)? {
+                    objects.retain(|oid| !layout::belongs_to(*oid, uuid));
+                    collected.kept += 1;
+                }
+                continue;
+            };
             objects.remove(&layout::data_oid(uuid, record.object_class));
             objects.remove(&layout::parts_oid(uuid, record.object_class));
             match self.decide(uuid, &record, age_ms, doit)? {
@@ -93,8 +101,9 @@ impl TensorStore {
             // A commit without transactions ended before the name referred to the tensor, or another commit replaced it
             // at the same time.
             State::Committed => {
-                if doit {
-                    self.atomically(|access| self.mark_removed(uuid, access))?;
+                let is_visible = |access: Access<'_>| self.is_visible_now(uuid, doit, access);
+                if self.atomically(is_visible)? {
+                    return Ok(Decision::Visible);
                 }
                 let mut removed = record.clone();
                 removed.set_state(State::Removed);
@@ -103,6 +112,21 @@ impl TensorStore {
             }
             State::Removed => self.free_removed(uuid, record, is_old(record.removed_ms), doit),
         }
+    }
+
+    /// True if a tensor is visible by its current record: it may have been renamed since an older one was read. With
+    /// `doit`, marks it as removed if it is not.
+    fn is_visible_now(&self, uuid: Uuid, doit: bool, access: Access<'_>) -> Result<bool> {
+        let Some(record) = self.record(uuid, access)? else { return Ok(false) };
+        let is_visible = self.is_visible(uuid, &record, access)?;
+        // Without transactions, it may be renamed at this moment.
+        if !is_visible && self.is_renamed(uuid, &record, access)? {
+            return self.is_visible_now(uuid, doit, access);
+        }
+        if doit && !is_visible {
+            self.mark_removed(uuid, access)?;
+        }
+        Ok(is_visible)
     }
 
     /// Frees a removed tensor that no process reads. If the pool does not show leases of other processes, it frees the

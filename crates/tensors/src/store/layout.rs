@@ -75,6 +75,12 @@ pub(super) fn is_of_tensor(oid: ObjectId) -> bool {
         || (kind == DATA && otype == Some(ObjectType::ArrayByte))
 }
 
+/// True if an object is the data or the parts of the tensor with this UUID, in any class.
+pub(super) fn belongs_to(oid: ObjectId, uuid: Uuid) -> bool {
+    let class = oid.class().code();
+    oid == data_oid(uuid, class) || oid == parts_oid(uuid, class)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -87,6 +87,8 @@ impl TensorStore {
                 Some(record) if self.is_visible(uuid, &record, access)? => {
                     return Ok((uuid, record));
                 }
+                // The tensor was renamed after its record was read.
+                Some(record) if self.is_renamed(uuid, &record, access)? => {}
                 // The name refers to another tensor by now.
                 _ if by_uuid.is_none() && self.named(name, access)? != Some(uuid) => {}
                 _ => return Err(self.missing_error(name)),
@@ -180,7 +182,8 @@ impl TensorStore {
     }
 
     /// All visible tensors: those with names first, sorted by name, then the others by time. A tensor that is replaced
-    /// or renamed during the listing is listed as before or as after.
+    /// or renamed during the listing is listed as before or as after. Tensors with damaged records are left out:
+    /// [`TensorStore::check`] reports them.
     ///
     /// # Errors
     /// Errors of the backend; [`ErrorKind::Again`] if a tensor is replaced over and over.
@@ -195,7 +198,7 @@ impl TensorStore {
         let mut listed = HashMap::new();
         for key in all_keys(&self.tensors, access)? {
             let Some(uuid) = Uuid::parse(&key) else { continue };
-            let Some(record) = self.record(uuid, access)? else { continue };
+            let Some(record) = self.readable_record(uuid, access)? else { continue };
             if record.state() != State::Committed {
                 continue;
             }
@@ -228,7 +231,9 @@ impl TensorStore {
                 Ok((uuid, record)) if !listed.contains_key(&uuid) => {
                     listed.insert(uuid, Listed::new(uuid, Some(name), &record)?);
                 }
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => {
+                    return Err(error);
+                }
                 _ => {}
             }
         }
@@ -243,7 +248,11 @@ impl TensorStore {
         self.check_writable()?;
         check_name(to)?;
         let replaced = self.atomically(|access| self.rename_in(from, to, access))?;
-        replaced.map_or(Ok(()), |uuid| self.retire(uuid).map(drop))
+        if let Some(replaced) = replaced {
+            // If this fails, a later collection frees the tensor.
+            let _ = self.retire(replaced);
+        }
+        Ok(())
     }
 
     /// Changes the name of a tensor. Between the changes, the tensor has both names. Returns the tensor that it
@@ -265,11 +274,8 @@ impl TensorStore {
             self.put_record(uuid, &record, access)?;
         }
         self.names.put(to.as_bytes(), uuid.to_string().as_bytes(), Cond::NONE, access).wait()?;
-        for name in before.iter().filter(|name| *name != to) {
-            if self.named(name, access)? == Some(uuid) {
-                self.names.remove(name.as_bytes(), Cond::NONE, access).wait()?;
-            }
-        }
+        let old: Vec<String> = before.into_iter().filter(|name| name != to).collect();
+        self.remove_names(uuid, &old, access)?;
         if is_single {
             record.names.truncate(1);
             self.put_record(uuid, &record, access)?;
@@ -291,23 +297,46 @@ impl TensorStore {
         }
     }
 
-    /// Removes a tensor by its name or UUID. Processes that have it open can still read it.
+    /// Removes a tensor by its name or UUID. Processes that have it open can still read it. The elements of a tensor
+    /// whose record is damaged are freed by the next collection.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if no visible tensor has it.
     pub fn remove(&self, name: &str) -> Result<Uuid> {
         self.check_writable()?;
         let uuid = self.atomically(|access| {
-            let (uuid, record) = self.find_in(name, access)?;
-            for name in &record.names {
-                if self.named(name, access)? == Some(uuid) {
-                    self.names.remove(name.as_bytes(), Cond::NONE, access).wait()?;
+            let (uuid, record) = match self.find_in(name, access) {
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    return self.remove_damaged(name, error, access);
                 }
-            }
+                found => found?,
+            };
+            self.remove_names(uuid, &record.names, access)?;
             self.mark_removed(uuid, access)?;
             Ok(uuid)
         })?;
-        self.retire(uuid)?;
+        // If this fails, a later collection frees the tensor.
+        let _ = self.retire(uuid);
+        Ok(uuid)
+    }
+
+    /// Removes those of `names` that refer to a tensor.
+    fn remove_names(&self, uuid: Uuid, names: &[String], access: Access<'_>) -> Result<()> {
+        for name in names {
+            if self.named(name, access)? == Some(uuid) {
+                self.names.remove(name.as_bytes(), Cond::NONE, access).wait()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a damaged record, which cannot be read because of `error`, and the names that refer to it.
+    fn remove_damaged(&self, name: &str, error: Error, access: Access<'_>) -> Result<Uuid> {
+        let uuid =
+            Uuid::parse(name).map_or_else(|| self.named(name, access), |uuid| Ok(Some(uuid)));
+        let uuid = uuid?.ok_or(error)?;
+        self.remove_names(uuid, &all_keys(&self.names, access)?, access)?;
+        self.tensors.remove(uuid.to_string().as_bytes(), Cond::NONE, access).wait()?;
         Ok(uuid)
     }
 
@@ -373,6 +402,43 @@ impl Listed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{NewTensor, Strided};
+    use esker_conformance::faulty::{Fault, Faulty};
+    use esker_types::info::OpenMode;
+    use std::sync::Arc;
+
+    #[test]
+    fn damaged_records_are_left_out_and_can_be_removed() {
+        let pool: Arc<dyn esker::backend::Pool> = Arc::new(Faulty::new(Fault::None));
+        let pool = esker::Pool::from_backend(pool, OpenMode::ReadWrite);
+        let store = TensorStore::create(&pool, "tensors").unwrap();
+        let put = |name| {
+            let new = NewTensor::new(DataType::parse("|u1").unwrap(), &[1]);
+            store.put(&new, &Strided::contiguous(&[1], &[1], 1).unwrap(), Some(name)).unwrap()
+        };
+        let damage = |uuid: Uuid| {
+            let key = uuid.to_string();
+            store
+                .tensors
+                .put(key.as_bytes(), b"\x0a\x7f", Cond::NONE, Access::Latest)
+                .wait()
+                .unwrap();
+        };
+        let (one, two) = (put("a"), put("b"));
+        put("c");
+        damage(one);
+        damage(two);
+        let names: Vec<_> =
+            store.list().unwrap().into_iter().map(|one| one.name.unwrap()).collect();
+        assert_eq!(names, ["c"]);
+        let collected = store.collect(Duration::ZERO, true).unwrap();
+        assert_eq!((collected.objects, collected.kept), (0, 2));
+        assert_eq!(store.remove("a").unwrap(), one);
+        assert_eq!(store.remove(&two.to_string()).unwrap(), two);
+        let collected = store.collect(Duration::ZERO, true).unwrap();
+        assert_eq!((collected.objects, collected.kept), (2, 0));
+        assert_eq!(store.check(true).unwrap().problems, [""; 0]);
+    }
 
     #[test]
     fn names_that_would_mislead_are_refused() {

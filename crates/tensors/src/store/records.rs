@@ -39,6 +39,18 @@ impl TensorStore {
         bytes.map(|bytes| TensorRecord::parse(&key, &bytes)).transpose()
     }
 
+    /// The record of a tensor, `None` also if it is damaged. [`TensorStore::check`] reports damaged records.
+    pub(super) fn readable_record(
+        &self,
+        uuid: Uuid,
+        access: Access<'_>,
+    ) -> Result<Option<TensorRecord>> {
+        match self.record(uuid, access) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
+            record => record,
+        }
+    }
+
     /// Stores the record of a tensor.
     pub(super) fn put_record(
         &self,
@@ -77,14 +89,26 @@ impl TensorStore {
             && (record.names.is_empty() || self.name_of(uuid, record, access)?.is_some()))
     }
 
-    /// The first name of a tensor with this record that refers to it.
+    /// True if the names in the stored record of a tensor differ from those in `record`.
+    pub(super) fn is_renamed(
+        &self,
+        uuid: Uuid,
+        record: &TensorRecord,
+        access: Access<'_>,
+    ) -> Result<bool> {
+        let current = self.record(uuid, access)?;
+        Ok(current.is_some_and(|current| current.names != record.names))
+    }
+
+    /// A name of a tensor with this record that refers to it. Without transactions, a rename stores the new name before
+    /// it removes the old one, which is the last of the record. So the last name is examined first.
     pub(super) fn name_of(
         &self,
         uuid: Uuid,
         record: &TensorRecord,
         access: Access<'_>,
     ) -> Result<Option<String>> {
-        for name in &record.names {
+        for name in record.names.iter().rev() {
             if self.named(name, access)? == Some(uuid) {
                 return Ok(Some(name.clone()));
             }
