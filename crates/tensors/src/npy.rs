@@ -172,8 +172,18 @@ fn overlapping_members_error(field: &Field) -> Error {
     Error::new(ErrorKind::NotSupported, text)
 }
 
+/// A string literal of Python.
 fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+    let mut literal = String::from("'");
+    for one in text.chars() {
+        match one {
+            '\\' | '\'' => literal.extend(['\\', one]),
+            // All of them are below U+00A0.
+            _ if one.is_control() => _ = write!(literal, "\\x{:02x}", u32::from(one)),
+            _ => literal.push(one),
+        }
+    }
+    literal + "'"
 }
 
 /// Python's spelling of a tuple of numbers.
@@ -395,6 +405,18 @@ mod tests {
     fn a_structured_type_is_written_as_numpy_does() {
         let bytes = read(STRUCTURED).unwrap().to_bytes().unwrap();
         assert!(std::str::from_utf8(&bytes[10..]).unwrap().starts_with(STRUCTURED));
+    }
+
+    #[test]
+    fn control_characters_in_names_are_escaped() {
+        let code = || Some(DataType::parse("|u1").unwrap());
+        let (name, title) = ("a\n\r\0'\\\u{85}".to_owned(), "\t".to_owned());
+        let field = Field { name, offset: 0, data_type: code(), shape: vec![], title };
+        let data_type = DataType::structured(1, vec![field]).unwrap();
+        let header = Header { data_type, shape: vec![1], fortran_order: false };
+        let bytes = header.to_bytes().unwrap();
+        assert!(bytes[10..bytes.len() - 1].iter().all(|byte| (0x20..0x7f).contains(byte)));
+        assert_eq!(Header::read(&mut &bytes[..]).unwrap(), header);
     }
 
     #[test]
