@@ -3,11 +3,16 @@
 
 mod support;
 
+use esker::Pool;
+use esker::backend::memory::Memory;
+use esker_tensors::hdf5::write_virtual;
 use esker_tensors::{DataType, NewTensor, Slab, Strided, TensorStore, Value};
 use esker_types::ErrorKind;
+use esker_types::info::OpenMode;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
-use support::{Kind, each_kind};
+use support::{Directory, Kind, each_kind};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -184,6 +189,26 @@ fn other_containers_and_names_are_refused() {
         assert_eq!(store.put(&long, &one, None).unwrap_err().kind(), ErrorKind::RecordTooBig);
         assert_eq!(store.resume("x").unwrap_err().kind(), ErrorKind::Invalid);
     });
+}
+
+#[test]
+fn refused_virtual_export_changes_no_file() {
+    let (pool, directory) =
+        (Pool::from_backend(Arc::new(Memory::new(2)), OpenMode::ReadWrite), Directory::new());
+    let store = TensorStore::create(&pool, "tensors").unwrap();
+    put(&store, &[4], 1, "t");
+    let file = directory.0.join("t.h5");
+    let export = || write_virtual(&store.open_tensor("t").unwrap(), &file, &mut |_, _| {});
+    let chunk = || std::fs::read(directory.0.join("t.h5.chunks/0.h5")).unwrap();
+    export().unwrap();
+    let before = chunk();
+    // HDF5 has no attributes without a name.
+    let attributes = BTreeMap::from([(String::new(), Value::Integer(1).into())]);
+    let data = bytes(32, 2);
+    let whole = Strided::contiguous(&data, &[4], 8).unwrap();
+    store.put(&NewTensor { attributes, ..f8(&[4]) }, &whole, Some("t")).unwrap();
+    assert_eq!(export().unwrap_err().kind(), ErrorKind::NotSupported);
+    assert_eq!(chunk(), before);
 }
 
 #[test]

@@ -60,10 +60,15 @@ fn write_image(
 /// `path`. Returns the number of chunks.
 ///
 /// # Errors
-/// The errors of [`Parts::new`] and [`write()`]; [`ErrorKind::Invalid`] if the file name is not UTF-8.
+/// The errors of [`Parts::new`] and [`write()`]; [`ErrorKind::Invalid`] if the file name is not UTF-8. If HDF5 cannot
+/// represent the tensor, existing files are not changed.
 pub fn write_virtual(tensor: &Tensor, path: &Path, progress: Progress<'_>) -> Result<u64> {
     let parts = Parts::new(tensor)?;
     let directory = chunk_directory(path)?;
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    // Made before any file is written, so that files of an earlier export are not changed if HDF5 cannot represent the
+    // tensor.
+    let index = parts.index(&name)?;
     let failed = |error| Error::io(format!("making the directory {}", directory.display()), &error);
     std::fs::create_dir_all(&directory).map_err(failed)?;
     let total = tensor.grid().bytes();
@@ -71,8 +76,7 @@ pub fn write_virtual(tensor: &Tensor, path: &Path, progress: Progress<'_>) -> Re
         whole::write(&directory.join(Parts::name(chunk)), &parts.chunk(chunk)?)?;
         progress(total.min((chunk + 1) * tensor.grid().chunk_bytes()), total);
     }
-    let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    whole::write(path, &parts.index(&name)?)?;
+    whole::write(path, &index)?;
     Ok(parts.count())
 }
 
