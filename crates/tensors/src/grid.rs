@@ -95,9 +95,9 @@ impl Grid {
         Err(Error::new(ErrorKind::Invalid, text))
     }
 
-    /// Bytes of elements of this shape; `None` on overflow.
+    /// Bytes of elements of this shape, at least one each; `None` on overflow.
     fn product(&self, lengths: &[u64]) -> Option<u64> {
-        lengths.iter().try_fold(self.item, |all, one| all.checked_mul(*one))
+        lengths.iter().try_fold(self.item.max(1), |all, one| all.checked_mul(*one))
     }
 
     /// The shape of the tensor.
@@ -238,6 +238,8 @@ mod tests {
         assert!(refused(&[1; 33], None, 8).contains("DIMENSIONS_MAX"));
         assert!(refused(&[u64::MAX, 2], None, 8).contains("TENSOR_BYTES_MAX"));
         assert!(refused(&[u64::MAX, 0], Some(&[1, 1]), 8).contains("TENSOR_BYTES_MAX"));
+        assert!(refused(&[u64::MAX, 2], None, 0).contains("TENSOR_BYTES_MAX"));
+        assert!(refused(&[0], Some(&[u64::MAX]), 0).contains("CHUNK_BYTES_MAX"));
         assert!(refused(&[1 << 40], Some(&[1 << 40]), 8).contains("CHUNK_BYTES_MAX"));
         assert!(refused(&[4], Some(&[0]), 8).contains("at least 1"));
         assert!(refused(&[4], Some(&[1, 1]), 8).contains("each"));

@@ -100,6 +100,14 @@ impl From<Value> for Attribute {
     }
 }
 
+impl Attribute {
+    /// True if its lists are nested in more than `levels` levels.
+    pub(crate) fn is_deeper_than(&self, levels: usize) -> bool {
+        let Some(Value::List(list)) = &self.value else { return false };
+        levels == 0 || list.items.iter().any(|item| item.is_deeper_than(levels - 1))
+    }
+}
+
 impl TensorRecord {
     /// The bytes of the record.
     ///

@@ -9,6 +9,8 @@ pub struct Strided<'a> {
     pub(crate) first: i64,
     pub(crate) shape: Vec<u64>,
     pub(crate) strides: Vec<i64>,
+    /// Bytes of an element.
+    pub(crate) item: u64,
 }
 
 impl<'a> Strided<'a> {
@@ -25,7 +27,8 @@ impl<'a> Strided<'a> {
             );
             return Err(Error::new(ErrorKind::Invalid, text));
         }
-        Ok(Self { bytes, first: 0, shape: shape.to_vec(), strides: row_major(shape, item) })
+        let strides = row_major(shape, item);
+        Ok(Self { bytes, first: 0, shape: shape.to_vec(), strides, item })
     }
 
     /// Elements of `item` bytes. The first is at byte `first`; `strides` are in bytes and may be negative.
@@ -44,6 +47,7 @@ impl<'a> Strided<'a> {
             first: first.cast_signed(),
             shape: shape.to_vec(),
             strides: strides.to_vec(),
+            item,
         };
         let (mut least, mut most) = (i128::from(first), i128::from(first) + i128::from(item));
         for (count, stride) in shape.iter().zip(strides) {

@@ -6,7 +6,8 @@ mod support;
 use esker::Pool;
 use esker::backend::memory::Memory;
 use esker_tensors::hdf5::write_virtual;
-use esker_tensors::{DataType, NewTensor, Slab, Strided, TensorStore, Value};
+use esker_tensors::limits::DEPTH_MAX;
+use esker_tensors::{AttributeList, DataType, NewTensor, Slab, Strided, TensorStore, Value};
 use esker_types::ErrorKind;
 use esker_types::info::OpenMode;
 use std::collections::BTreeMap;
@@ -188,6 +189,52 @@ fn other_containers_and_names_are_refused() {
         };
         assert_eq!(store.put(&long, &one, None).unwrap_err().kind(), ErrorKind::RecordTooBig);
         assert_eq!(store.resume("x").unwrap_err().kind(), ErrorKind::Invalid);
+    });
+}
+
+#[test]
+fn elements_of_another_size_are_refused() {
+    each_kind("size", |store, _| {
+        let data = bytes(64, 0);
+        for item in [2, 4, 16] {
+            let part = Strided::contiguous(&data[..4 * item as usize], &[4], item).unwrap();
+            assert_eq!(store.put(&f8(&[4]), &part, None).unwrap_err().kind(), ErrorKind::Invalid);
+            let begun = store.begin(&f8(&[4])).unwrap();
+            assert_eq!(begun.write(&[0], &part).unwrap_err().kind(), ErrorKind::Invalid);
+            begun.abort().unwrap();
+        }
+    });
+}
+
+#[test]
+fn attributes_nested_too_deep_are_refused() {
+    each_kind("deep", |store, _| {
+        let nested = |levels| {
+            let list = |item| Value::List(AttributeList { items: vec![item] }).into();
+            (0..levels).fold(Value::Integer(1).into(), |item, _| list(item))
+        };
+        let put = |levels| {
+            let attributes = BTreeMap::from([("a".into(), nested(levels))]);
+            let data = bytes(8, 0);
+            let one = Strided::contiguous(&data, &[1], 8).unwrap();
+            store.put(&NewTensor { attributes, ..f8(&[1]) }, &one, None)
+        };
+        put(DEPTH_MAX).unwrap();
+        assert_eq!(put(DEPTH_MAX + 1).unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(put(60).unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(store.list().unwrap().len(), 1);
+    });
+}
+
+/// A tensor without elements that would have a very large number of chunks.
+#[test]
+fn tensors_without_elements_take_no_time() {
+    each_kind("nothing", |store, _| {
+        let shape = [1 << 50, 0];
+        let new = NewTensor { chunks: Some(vec![1, 1]), ..f8(&shape) };
+        store.put(&new, &Strided::contiguous(&[], &shape, 8).unwrap(), Some("t")).unwrap();
+        assert!(get(store, "t").is_empty());
+        assert_eq!(store.check(true).unwrap().problems, [""; 0]);
     });
 }
 

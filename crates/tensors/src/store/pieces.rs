@@ -51,7 +51,9 @@ impl<'a> Selection<'a> {
 
     /// A selection whose elements are in memory with `strides`, in bytes. The first element is at the offset `first`.
     pub(super) fn strided(grid: &'a Grid, slabs: &[Slab], strides: Vec<i64>, first: i64) -> Self {
-        let cuts = grid.cuts(slabs);
+        let is_empty = grid.item() == 0 || slabs.iter().any(|slab| slab.count == 0);
+        // A selection without elements may be very long in other dimensions.
+        let cuts = if is_empty { vec![Vec::new(); slabs.len()] } else { grid.cuts(slabs) };
         // Bands divide the dimensions in which chunks have one index, and the next one: the rest of a chunk is
         // contiguous.
         let long = grid.chunks().iter().position(|chunk| *chunk > 1);

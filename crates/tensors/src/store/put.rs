@@ -6,7 +6,7 @@ use super::{TensorStore, layout, write};
 use crate::audit;
 use crate::dtype::DataType;
 use crate::grid::Grid;
-use crate::limits::PARTS_MAX;
+use crate::limits::{DEPTH_MAX, PARTS_MAX};
 use crate::messages::{Attribute, Part, TensorRecord};
 use crate::slab::{self, Slab};
 use crate::strided::Strided;
@@ -41,13 +41,21 @@ impl NewTensor {
         Self { data_type, shape, chunks: None, attributes }
     }
 
-    /// Checks type, shape, chunks and the future name. Returns its shape and chunks.
+    /// Checks type, shape, chunks, attributes and the future name. Returns its shape and chunks.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]; the message names the invalid value.
     pub fn check(&self, name: Option<&str>) -> Result<Grid> {
         name.map_or(Ok(()), check_name)?;
         self.data_type.check()?;
+        let mut attributes = self.attributes.iter();
+        if let Some((name, _)) = attributes.find(|(_, value)| value.is_deeper_than(DEPTH_MAX)) {
+            let text = format!(
+                "the attribute {name:?} has lists in more than {DEPTH_MAX} levels (DEPTH_MAX): store it as a tensor \
+                 of its own"
+            );
+            return Err(Error::new(ErrorKind::Invalid, text));
+        }
         Grid::new(&self.shape, self.chunks.as_deref(), self.data_type.size()?)
     }
 }
@@ -68,8 +76,8 @@ impl TensorStore {
     /// Begins a tensor.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if type, shape or chunks are invalid, [`ErrorKind::RecordTooBig`] for too many
-    /// attributes; errors of the backend.
+    /// [`ErrorKind::Invalid`] if type, shape, chunks or attributes are invalid, [`ErrorKind::RecordTooBig`] for too
+    /// many attributes; errors of the backend.
     pub fn begin(&self, new: &NewTensor) -> Result<Put> {
         self.check_writable()?;
         let grid = new.check(None)?;
@@ -183,6 +191,13 @@ impl Put {
 
     /// Writes elements without recording the part, for callers that write all parts themselves.
     pub(crate) fn write_data(&self, offset: &[u64], data: &Strided<'_>) -> Result<()> {
+        if data.item != self.grid.item() {
+            let (given, wanted) = (data.item, self.grid.item());
+            let text = format!(
+                "elements of {given} bytes for a tensor whose elements have {wanted}: convert them first"
+            );
+            return Err(Error::new(ErrorKind::Invalid, text));
+        }
         let starts = offset.iter().zip(&data.shape);
         let slabs: Vec<Slab> = starts.map(|(start, count)| Slab::new(*start, *count)).collect();
         let dimensions = self.grid.shape().len();
