@@ -22,6 +22,27 @@ fn select(store: &FieldStore, request: &str) -> Selection {
 }
 
 #[test]
+fn names_that_are_not_stored_select_nothing() {
+    let place = Place::new("unkept");
+    let schema = "[class, date: Date [type, model- [step: Step, note: Ignore]]]";
+    let schema = Schema::parse(schema, "test").unwrap();
+    let store = FieldStore::create(&place.pool(), &place.label, &schema).unwrap();
+    let (rest, mut writer) = ("class=od,date=20240610,type=fc,step=0", store.writer());
+    let key = Key::parse(&format!("{rest},model=x,note=any")).unwrap();
+    writer.archive(&key, b"x").unwrap();
+    let without = Key::parse(&format!("{rest},model=x")).unwrap();
+    assert_eq!(writer.archive(&without, b"y").unwrap_err().kind(), ErrorKind::Invalid);
+    writer.flush().unwrap();
+    for request in [key.as_str(), rest, "class=od,note=other", "model=y,note=all"] {
+        let selection = select(&store, request);
+        assert_eq!(store.retrieve(&selection).unwrap().len(), 1, "{request}");
+        assert_eq!(store.list(&selection).unwrap().len(), 1, "{request}");
+    }
+    let field = store.field(&key).unwrap();
+    assert_eq!(store.field(field.key()).unwrap().read().unwrap(), b"x");
+}
+
+#[test]
 fn with_expect_any_fields_may_be_missing() {
     let (_, store) = store();
     let key =

@@ -185,6 +185,10 @@ pub(super) fn expand(request: &Request, schema: &Schema, today: Date) -> Result<
             }
             return Err(unknown_name_error(schema, name));
         }
+        // Fields do not have such names, although the keys under which they were archived may.
+        if schema.is_unkept(name) {
+            continue;
+        }
         let optional = schema.is_optional(name);
         let values = lists::values(name, kinds, raw, (optional, today))?;
         wanted.push(Wanted::new(name, kinds, values, optional));

@@ -37,6 +37,8 @@ struct Inner {
     kinds: Vec<Vec<KeyType>>,
     /// Names that some rule makes optional: one bit for each.
     optional: u128,
+    /// Names of which no rule keeps the values: one bit for each.
+    unkept: u128,
 }
 
 /// A key in the three levels of its rule, all values canonical.
@@ -94,9 +96,12 @@ impl Schema {
         let (rules, names) = (parsed.rules, parsed.names);
         let parts = rules.iter().flat_map(Rule::parts);
         let parts = parts.filter(|part| part.presence == Presence::Optional);
-        let optional = parts.fold(0, |slots, part| slots | 1 << part.slot);
+        let optional = slots_of(parts);
+        let parts = || rules.iter().flat_map(Rule::parts);
+        let unkept = slots_of(parts()) & !slots_of(parts().filter(|part| part.is_kept()));
         let (text, source) = (text.to_owned(), source.to_owned());
-        Ok(Self { inner: Arc::new(Inner { text, source, rules, names, sorted, kinds, optional }) })
+        let inner = Inner { text, source, rules, names, sorted, kinds, optional, unkept };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The schema that comes with Esker, for keys of the MARS language.
@@ -141,21 +146,34 @@ impl Schema {
         self.slot(name).is_some_and(|slot| self.inner.optional & (1 << slot) != 0)
     }
 
+    /// Whether rules have a name and none keeps its values, so that no field can be selected by them.
+    pub(crate) fn is_unkept(&self, name: &str) -> bool {
+        self.slot(name).is_some_and(|slot| self.inner.unkept & (1 << slot) != 0)
+    }
+
     /// All types that a name has in the schema. Requests are read by the first one.
     pub(crate) fn kinds(&self, name: &str) -> &[KeyType] {
         self.slot(name).map_or(&[], |slot| &self.inner.kinds[slot])
     }
 
     /// Splits a key by the first rule that matches: the key has exactly the names of the rule, with values that it
-    /// allows. An empty value counts as none.
+    /// allows. An empty value counts as none. If no rule matches, values that are not stored may be missing, so that
+    /// the complete key of a field is split in the same way as the key under which the field was archived.
     ///
     /// # Errors
     /// If no rule matches; the message says what is missing, surplus or invalid, its type, and valid examples.
     pub fn split(&self, key: &Key) -> Result<Split> {
+        self.split_by(key, &[Rule::fits, Rule::fits_stored])
+    }
+
+    /// Splits a key by the first rule whose names fit by the first of the given functions, or else by the next one.
+    fn split_by(&self, key: &Key, fits: &[fn(&Rule, u128) -> bool]) -> Result<Split> {
         let (values, present) = self.values(key)?;
-        let rules = self.inner.rules.iter().enumerate();
-        let mut fitting = rules.filter(|(_, rule)| rule.fits(present));
-        let found = fitting.find(|(_, rule)| rule.parts().all(|part| values.admitted_by(part)));
+        let found = fits.iter().find_map(|fits| {
+            let rules = self.inner.rules.iter().enumerate();
+            let mut fitting = rules.filter(|(_, rule)| fits(rule, present));
+            fitting.find(|(_, rule)| rule.parts().all(|part| values.admitted_by(part)))
+        });
         let Some((index, rule)) = found else {
             return Err(explain::no_rule_error(self, key, &values, present));
         };
@@ -187,7 +205,7 @@ impl Schema {
     /// The errors of [`Schema::split`]. An error if other keys would be split in the same way, if the complete key
     /// would be split in another way than the key, or if a level would have no name.
     pub fn split_to_archive(&self, key: &Key) -> Result<Split> {
-        let split = self.split(key)?;
+        let split = self.split_by(key, &[Rule::fits])?;
         self.refuse_loss_by(&self.rules()[split.rule])?;
         if let Some((name, value)) = split.whole.iter().find(|(_, value)| value.contains('/')) {
             return Err(explain::several_values_error(name, value));
@@ -259,6 +277,11 @@ impl Schema {
     pub(crate) fn unknown_name_error(&self, name: &str) -> Error {
         explain::unknown_name_error(self, name)
     }
+}
+
+/// The slots of parts: one bit for each.
+fn slots_of<'a>(parts: impl Iterator<Item = &'a Part>) -> u128 {
+    parts.fold(0, |slots, part| slots | 1 << part.slot)
 }
 
 /// The first eight bytes of a name as a number. They distinguish most names, and numbers are compared faster than

@@ -127,6 +127,8 @@ pub struct Rule {
     pub(super) line: usize,
     /// Names that a key must have, and those it may have: one bit for each name of the schema.
     pub(super) required: u128,
+    /// The required names whose values are stored.
+    stored: u128,
     pub(super) allowed: u128,
     /// Index of the part that is [`Rule::lost`].
     lost: Option<usize>,
@@ -135,11 +137,12 @@ pub struct Rule {
 impl Rule {
     /// A rule of these levels whose last one begins at a line of the schema's text.
     pub(super) fn new(levels: [Vec<Part>; 3], line: usize) -> Self {
-        let mut rule = Self { levels, line, required: 0, allowed: 0, lost: None };
+        let mut rule = Self { levels, line, required: 0, stored: 0, allowed: 0, lost: None };
         for part in rule.levels.iter().flatten() {
             rule.allowed |= 1 << part.slot;
             if part.presence == Presence::Required {
                 rule.required |= 1 << part.slot;
+                rule.stored |= u128::from(part.is_kept()) << part.slot;
             }
         }
         let lost = rule.parts().position(|part| rule.loses(part));
@@ -182,6 +185,11 @@ impl Rule {
     /// Whether keys with these names, one bit each, have exactly the names of the rule.
     pub(super) fn fits(&self, present: u128) -> bool {
         self.required & !present == 0 && present & !self.allowed == 0
+    }
+
+    /// Whether keys with these names have the names of the rule, except those whose values are not stored.
+    pub(super) fn fits_stored(&self, present: u128) -> bool {
+        self.stored & !present == 0 && present & !self.allowed == 0
     }
 }
 
