@@ -38,7 +38,8 @@ pub(crate) fn distance(kind: KeyType, by: &str) -> Option<i64> {
         KeyType::Time if size.len() == 4 || size.contains(':') => {
             tick(kind, &super::span::time(size)?)?
         }
-        KeyType::Time => i64::from(duration(size)?) / 60,
+        // Times have no seconds.
+        KeyType::Time => i64::from(duration(size).filter(|seconds| seconds % 60 == 0)?) / 60,
         KeyType::Double => tick(kind, size)?,
         _ => size.parse().ok()?,
     };

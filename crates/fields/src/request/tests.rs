@@ -100,6 +100,7 @@ fn lists_and_ranges_are_written_out() {
     assert_eq!(values("time=0/to/18"), "0000 0600 1200 1800");
     assert_eq!(values("time=0/to/0100/by/00:30"), "0000 0030 0100");
     assert_eq!(values("time=00/to/12/by/12"), "0000 1200");
+    assert_eq!(values("time=00/to/0004/by/1m60s"), "0000 0002 0004");
     assert_eq!(values("step=0/to/36"), "0 12 24 36");
     assert_eq!(values("step=0/to/2/by/30m/6/0-24"), "0 30m 1 1h30m 2 6 0-24");
     assert_eq!(values("step=24/0/TO/24/BY/6"), "24 0 6 12 18");
@@ -142,6 +143,7 @@ fn expansion_errors_name_the_invalid_value() {
         ("step=0/to", "step: to is out of place"),
         ("step=0/to/6/by", "step: by is out of place"),
         ("step=0/to/6/by/x", "step: 0/to/6/by/x leads nowhere"),
+        ("time=0/to/6/by/90s", "time: 0/to/6/by/90s leads nowhere"),
         ("step=0/to/6/by/0", "step: 0/to/6/by/0 leads nowhere"),
         ("step=0/to/6/by/-1", "step: 0/to/6/by/-1 leads nowhere"),
         ("number=1/to/5/by/--5", "number: 1/to/5/by/--5 leads nowhere"),
