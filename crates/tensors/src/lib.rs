@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod bands;
 mod dtype;
 pub mod filesystem;
 mod grid;
@@ -18,6 +19,7 @@ mod slab;
 mod store;
 mod strided;
 
+pub use bands::bands;
 pub use dtype::{DataType, Field};
 pub use grid::Grid;
 pub use messages::{Attribute, AttributeList, Value};

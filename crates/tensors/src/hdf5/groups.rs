@@ -2,8 +2,8 @@
 use super::pack::{NOWHERE, ObjectHeader, message};
 use esker_types::Result;
 
-/// Longest path of a dataset: each of its names is a group.
-const GROUPS_MAX: usize = 100;
+/// Longest path of a dataset: each of its names except the last is a group. A dataset is searched as deep.
+pub(super) const GROUPS_MAX: usize = 100;
 
 /// The path of the dataset of a tensor: its name, with a group for each `/`; `data` if it has no name, or none that
 /// HDF5 allows.

@@ -1,6 +1,7 @@
 //! Datasets of HDF5 files, to store as tensors.
 use super::source_values::Remark;
 use super::{source_bits, source_find, source_types, source_values, unsupported};
+use crate::bands::bands;
 use crate::dtype::DataType;
 use crate::grid::Grid;
 use crate::limits::CHUNK_BYTES_MAX;
@@ -14,9 +15,6 @@ use hdf5_reader::{Dataset, Hdf5File, OpenOptions};
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Bytes that are read at a time, approximately.
-const PIECE_BYTES: u64 = 32 << 20;
-
 /// If chunks of the file are smaller, the tensor gets other chunks, unless the dataset has few.
 const SMALL_CHUNK_BYTES: u64 = 64 << 10;
 const FEW_CHUNKS: u64 = 1024;
@@ -27,6 +25,8 @@ pub struct Source {
     file: Hdf5File,
     dataset: Dataset,
     layout: DataLayout,
+    /// Fill value of the dataset; `None` if its creator gave none.
+    fill_value: Option<Vec<u8>>,
     new: NewTensor,
     remarks: Vec<Remark>,
 }
@@ -52,13 +52,13 @@ impl Source {
             Some(dataset) => file.dataset(dataset).map_err(|error| hdf5_error(name, error))?,
             None => source_find::only(&file, name)?,
         };
-        let layout = layout(&file, &dataset)?;
+        let (layout, fill_value) = layout(&file, &dataset)?;
         let data_type = data_type(&dataset)?;
         let (attributes, remarks) = source_values::attributes(&dataset);
         let shape = dataset.shape().to_vec();
         let chunks = chunks(&dataset, data_type.size()?);
         let new = NewTensor { data_type, shape, chunks, attributes };
-        Ok(Self { file, dataset, layout, new, remarks })
+        Ok(Self { file, dataset, layout, fill_value, new, remarks })
     }
 
     /// Type, shape, chunks and attributes of the dataset. Chunks are those of the file, unless they are very small or
@@ -69,8 +69,8 @@ impl Source {
     }
 
     /// Remarks about attributes that are changed or left out. Complex numbers become lists of two, compounds become
-    /// texts in JSON, and long doubles are rounded. References, lists of variable length and internal attributes of
-    /// netCDF are left out.
+    /// texts in JSON. Long doubles, and integers above 2^63 - 1, become the nearest floating-point number of 8 bytes.
+    /// References, lists of variable length, arrays of many dimensions and internal attributes of netCDF are left out.
     #[must_use]
     pub fn remarks(&self) -> &[Remark] {
         &self.remarks
@@ -172,7 +172,7 @@ impl Source {
 
     /// The fill value, unless it is zero. Elements that were never written read as zero anyway.
     fn fill_value(&self) -> Option<&[u8]> {
-        let value = self.dataset.fill_value()?.value.as_deref()?;
+        let value = self.fill_value.as_deref()?;
         let size = self.new.data_type.size().ok()?;
         (value.len() as u64 == size && value.iter().any(|byte| *byte != 0)).then_some(value)
     }
@@ -220,15 +220,17 @@ impl Source {
     }
 }
 
-/// The layout of the elements in the file.
-fn layout(file: &Hdf5File, dataset: &Dataset) -> Result<DataLayout> {
+/// The layout of the elements in the file, and the fill value. HDF5 does not use the attribute `_FillValue`, which the
+/// reader would return for datasets without a fill value.
+fn layout(file: &Hdf5File, dataset: &Dataset) -> Result<(DataLayout, Option<Vec<u8>>)> {
     let name = dataset.name();
     let header =
         file.get_or_parse_header(dataset.address()).map_err(|error| hdf5_error(name, error))?;
-    let mut layout = None;
+    let (mut layout, mut fill_value) = (None, None);
     for message in &header.messages {
         match message {
             HdfMessage::DataLayout(found) => layout = Some(found.layout.clone()),
+            HdfMessage::FillValue(found) => fill_value = found.value.clone().or(fill_value),
             HdfMessage::Dataspace(space) if space.dataspace_type == DataspaceType::Null => {
                 return Err(unsupported(format!("{name} has no elements, not even a shape")));
             }
@@ -240,7 +242,9 @@ fn layout(file: &Hdf5File, dataset: &Dataset) -> Result<DataLayout> {
             _ => {}
         }
     }
-    layout.ok_or_else(|| invalid(format!("{name} has no layout: the file is damaged")))
+    let layout =
+        layout.ok_or_else(|| invalid(format!("{name} has no layout: the file is damaged")));
+    Ok((layout?, fill_value))
 }
 
 /// Type of the elements. An error if numpy has no such type.
@@ -256,36 +260,6 @@ fn data_type(dataset: &Dataset) -> Result<DataType> {
         "{name}: its numbers have a bit layout that numpy does not know, like bfloat16: convert the dataset \
          first"
     )))
-}
-
-/// Calls `each` for parts that follow each other in C order: with the start of each in bytes, its first index and its
-/// shape. Parts have about [`PIECE_BYTES`] bytes, and complete chunks if possible.
-fn bands(grid: &Grid, mut each: impl FnMut(u64, &[u64], &[u64]) -> Result<()>) -> Result<()> {
-    let (shape, item) = (grid.shape(), grid.item());
-    let rest = |dimension: usize| shape[dimension + 1..].iter().product::<u64>() * item;
-    let Some(split) = (0..shape.len()).find(|dimension| rest(*dimension) <= PIECE_BYTES) else {
-        // A dataset without dimensions has one element.
-        return each(0, &[], &[]);
-    };
-    let (row, chunk) = (rest(split), grid.chunks()[split]);
-    // Complete chunks if one fits in a piece, otherwise the rows that fit, but at least one.
-    let rows = (PIECE_BYTES / row / chunk * chunk).max((PIECE_BYTES / row).min(chunk)).max(1);
-    let (mut offset, mut part) = (vec![0; shape.len()], vec![1; shape.len()]);
-    part[split + 1..].copy_from_slice(&shape[split + 1..]);
-    let outer: u64 = shape[..split].iter().product();
-    for number in 0..outer {
-        let mut left = number;
-        for dimension in (0..split).rev() {
-            offset[dimension] = left % shape[dimension];
-            left /= shape[dimension];
-        }
-        for first in (0..shape[split]).step_by(rows as usize) {
-            offset[split] = first;
-            part[split] = rows.min(shape[split] - first);
-            each((number * shape[split] + first) * row, &offset, &part)?;
-        }
-    }
-    Ok(())
 }
 
 /// The shape of the chunks of a dataset with elements of `item` bytes; `None` if it does not suit the store.
@@ -333,37 +307,51 @@ pub(super) fn hdf5_error(what: &str, error: hdf5_reader::error::Error) -> Error 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hdf5::draft::Draft;
+    use crate::messages::{Attribute, Value};
+    use crate::slab::Slab;
     use esker_conformance::faulty::{Fault, Faulty};
     use esker_types::info::OpenMode;
+    use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    fn all_bands(shape: &[u64], chunks: &[u64], item: u64) -> Vec<(u64, Vec<u64>, Vec<u64>)> {
-        let (grid, mut found) = (Grid::new(shape, Some(chunks), item).unwrap(), Vec::new());
-        bands(&grid, |at, offset, part| {
-            found.push((at, offset.to_vec(), part.to_vec()));
-            Ok(())
-        })
-        .unwrap();
-        found
+    fn new_store() -> TensorStore {
+        let pool: Arc<dyn esker::backend::Pool> = Arc::new(Faulty::new(Fault::None));
+        let pool = esker::Pool::from_backend(pool, OpenMode::ReadWrite);
+        TensorStore::create(&pool, "tensors").unwrap()
+    }
+
+    /// A file with a dataset at `path` that has no stored elements.
+    fn file_without_data(path: Vec<String>, attributes: &BTreeMap<String, Attribute>) -> Hdf5File {
+        let data_type = DataType::parse("<i2").unwrap();
+        let draft = Draft::new(path, &data_type, &[3], attributes).unwrap();
+        let layout = [&[3, 1][..], &u64::MAX.to_le_bytes(), &6u64.to_le_bytes()].concat();
+        Hdf5File::from_vec(draft.finish(0, |_| layout.clone()).unwrap()).unwrap()
     }
 
     #[test]
-    fn bands_follow_each_other() {
-        assert_eq!(all_bands(&[], &[], 8), [(0, vec![], vec![])]);
-        let rows = all_bands(&[100, 1 << 20], &[3, 1 << 20], 8);
-        assert_eq!(rows[1], (24 << 20, vec![3, 0], vec![3, 1 << 20]));
-        assert_eq!((rows.len(), &rows[33].2), (34, &vec![1, 1 << 20]));
-        // A row does not fit.
-        let long = all_bands(&[2, 10 << 20], &[2, 1 << 20], 8);
-        assert_eq!(long[3], (80 << 20, vec![1, 0], vec![1, 4 << 20]));
-        assert_eq!(long[5], (144 << 20, vec![1, 8 << 20], vec![1, 2 << 20]));
+    fn attribute_with_a_fill_value_fills_nothing() {
+        let attributes = BTreeMap::from([("_FillValue".into(), Value::Integer(-1).into())]);
+        let file = file_without_data(vec!["data".into()], &attributes);
+        let source = Source::from_file(file, "file", None).unwrap();
+        assert!(source.describe().attributes.contains_key("_FillValue"));
+        let store = new_store();
+        source.store(&store, source.describe(), Some("t"), &mut |_| {}).unwrap();
+        let tensor = store.open_tensor("t").unwrap();
+        assert_eq!(tensor.read_to_vec(&Slab::whole(&[3])).unwrap(), [0; 6]);
+    }
+
+    #[test]
+    fn only_dataset_is_found_below_many_groups() {
+        let path = vec!["group".to_owned(); 90];
+        let file = file_without_data(path.clone(), &BTreeMap::new());
+        let source = Source::from_file(file, "file", None).unwrap();
+        assert_eq!(source.describe().shape, [3]);
     }
 
     #[test]
     fn fuzz_sources() {
-        let pool: Arc<dyn esker::backend::Pool> = Arc::new(Faulty::new(Fault::None));
-        let pool = esker::Pool::from_backend(pool, OpenMode::ReadWrite);
-        let store = TensorStore::create(&pool, "tensors").unwrap();
+        let store = new_store();
         esker_testing::fuzz("hdf5", &[], |bytes| {
             let file = Hdf5File::from_vec(bytes.to_vec());
             let Ok(source) = file.map(|file| Source::from_file(file, "file", None)) else { return };

@@ -1,12 +1,12 @@
 //! The only dataset of a file.
+use super::groups::GROUPS_MAX;
 use super::source::{hdf5_error, invalid};
 use esker_types::Result;
 use hdf5_reader::group::Group;
 use hdf5_reader::{Dataset, Hdf5File};
 use std::collections::HashSet;
 
-/// Levels of groups in which a dataset is searched, and datasets that a message names.
-const LEVELS_MAX: usize = 32;
+/// Datasets that a message names.
 const NAMED_MAX: usize = 10;
 
 /// The only dataset of a file. If there are several, the error names some of them.
@@ -48,7 +48,10 @@ impl Found {
             return Ok(());
         }
         let (groups, datasets) = group.member_names()?;
-        for name in datasets.iter().take(NAMED_MAX + 1) {
+        for name in &datasets {
+            if self.datasets.len() > NAMED_MAX {
+                break;
+            }
             // A dataset that cannot be read counts too.
             let is_known = group.dataset(name).is_ok_and(|one| !self.seen.insert(one.address()));
             if !is_known {
@@ -56,7 +59,7 @@ impl Found {
             }
         }
         for name in &groups {
-            if level < LEVELS_MAX && self.datasets.len() <= NAMED_MAX {
+            if level < GROUPS_MAX && self.datasets.len() <= NAMED_MAX {
                 self.collect(&group.group(name)?, &format!("{path}/{name}"), level + 1)?;
             }
         }

@@ -52,7 +52,9 @@ fn number(kind: char, size: u8, order: ByteOrder) -> Result<DataType> {
         (ByteOrder::LittleEndian, _) => '<',
         (ByteOrder::BigEndian, _) => '>',
     };
-    DataType::parse(&format!("{order}{kind}{size}"))
+    DataType::parse(&format!("{order}{kind}{size}")).map_err(|_| {
+        unsupported(format!("numpy has no such numbers of {size} bytes: convert the dataset first"))
+    })
 }
 
 /// Type of bytes without a meaning, or the numpy type that the tag names.
@@ -130,5 +132,17 @@ mod tests {
         let fields = vec![field("a", 0, "<f4", vec![]), field("b", 300, ">i2", vec![2, 3])];
         let structured = DataType::structured(320, fields).unwrap();
         assert_eq!(there_and_back(&structured), structured);
+    }
+
+    #[test]
+    fn numbers_of_other_sizes_are_not_supported() {
+        let byte_order = ByteOrder::LittleEndian;
+        for of in [
+            Datatype::FixedPoint { size: 3, signed: true, byte_order },
+            Datatype::FixedPoint { size: 16, signed: false, byte_order },
+            Datatype::FloatingPoint { size: 1, byte_order },
+        ] {
+            assert_eq!(decode(&of).unwrap_err().kind(), esker_types::ErrorKind::NotSupported);
+        }
     }
 }

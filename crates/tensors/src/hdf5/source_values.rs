@@ -3,9 +3,10 @@ use super::source_bits;
 use super::source_numbers::{Real, integer, real};
 use super::source_types::{is_boolean, is_complex};
 use super::values::json;
+use crate::limits::DEPTH_MAX;
 use crate::messages::{Attribute, AttributeList, Value};
 use hdf5_reader::messages::dataspace::DataspaceType;
-use hdf5_reader::{Attribute as Of, CompoundField, Dataset, Datatype, RawAttribute};
+use hdf5_reader::{Attribute as Of, ByteOrder, CompoundField, Dataset, Datatype, RawAttribute};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
@@ -87,7 +88,17 @@ fn value(of: &Of, raw: Option<&RawAttribute>, changes: &mut Changes) -> Result<A
     if values.len() != count {
         return Err("the file is damaged where its values are");
     }
-    nested(&mut values.into_iter(), &of.shape).ok_or("the file is damaged where its values are")
+    arranged(values, &of.shape)
+}
+
+/// Arranges all values of an attribute as nested lists of the given shape.
+fn arranged(values: Vec<Attribute>, shape: &[u64]) -> Result<Attribute, Refusal> {
+    let value = nested(&mut values.into_iter(), shape);
+    let value = value.ok_or("the file is damaged where its values are")?;
+    match value.is_deeper_than(DEPTH_MAX) {
+        true => Err("its lists have more than 16 levels (DEPTH_MAX)"),
+        false => Ok(value),
+    }
 }
 
 /// Arranges values as nested lists of the given shape.
@@ -142,8 +153,10 @@ fn unknown(of: &Datatype) -> Refusal {
 /// in `changes`.
 fn element(of: &Datatype, bytes: &[u8], changes: &mut Changes) -> Result<Attribute, Refusal> {
     let value = match of {
-        Datatype::FixedPoint { signed, byte_order, .. } => integer(bytes, *byte_order, *signed),
-        Datatype::Bitfield { byte_order, .. } => integer(bytes, *byte_order, false),
+        Datatype::FixedPoint { signed, byte_order, .. } => {
+            whole_number(bytes, *byte_order, *signed, changes)
+        }
+        Datatype::Bitfield { byte_order, .. } => whole_number(bytes, *byte_order, false, changes),
         Datatype::FloatingPoint { byte_order, .. } => real(bytes, *byte_order).map(|real| {
             if let Real::Rounded(_) = real {
                 changes.0 = Some("the nearest number of 8 bytes");
@@ -171,6 +184,20 @@ fn element(of: &Datatype, bytes: &[u8], changes: &mut Changes) -> Result<Attribu
         _ => None,
     };
     value.map(Attribute::from).ok_or_else(|| unknown(of))
+}
+
+/// Converts an integer. If it is too large for an attribute, the nearest floating-point number.
+fn whole_number(
+    bytes: &[u8],
+    order: ByteOrder,
+    is_signed: bool,
+    changes: &mut Changes,
+) -> Option<Value> {
+    let value = integer(bytes, order, is_signed)?;
+    if let Value::Real(_) = value {
+        changes.0 = Some("the nearest floating-point number of 8 bytes");
+    }
+    Some(value)
 }
 
 /// A text within a compound or an array: up to the first zero byte.
@@ -223,4 +250,28 @@ fn array(
     let elements: Vec<_> =
         elements.map(|bytes| element(base, bytes, changes)).collect::<Result<_, _>>()?;
     nested(&mut elements.into_iter(), dims).ok_or(SHORT_VALUE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_that_become_other_numbers_are_remarked() {
+        let byte_order = ByteOrder::LittleEndian;
+        let of = Datatype::FixedPoint { size: 8, signed: false, byte_order };
+        let mut changes = Changes::default();
+        let exact = element(&of, &(u64::MAX >> 1).to_le_bytes(), &mut changes).unwrap();
+        assert_eq!((exact, changes.0), (Value::Integer(i64::MAX).into(), None));
+        let rounded = element(&of, &u64::MAX.to_le_bytes(), &mut changes).unwrap();
+        assert_eq!(rounded, Value::Real(18446744073709551615.0).into());
+        assert!(changes.0.is_some());
+    }
+
+    #[test]
+    fn attributes_nested_too_deep_are_left_out() {
+        let values = || vec![Value::Integer(1).into()];
+        assert!(arranged(values(), &[1; DEPTH_MAX]).is_ok());
+        assert!(arranged(values(), &[1; DEPTH_MAX + 1]).is_err());
+    }
 }
