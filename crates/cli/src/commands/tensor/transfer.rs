@@ -8,14 +8,12 @@ use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker_tensors::npy::Header;
 use esker_tensors::{
-    Attribute, NewTensor, Put as Writing, Slab, Strided, Tensor, TensorStore, Value as Of,
+    Attribute, Grid, NewTensor, Put as Writing, Slab, Strided, Tensor, TensorStore, Value as Of,
+    bands,
 };
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// Bytes that are copied at a time, approximately.
-const PIECE_BYTES: u64 = 32 << 20;
 
 /// Store a .npy file as a tensor
 ///
@@ -109,33 +107,33 @@ impl Put {
     }
 }
 
-/// Writes the elements of a file, some indexes of the dimension that varies slowest at a time.
+/// Writes the elements of a file, in the order of the file and some at a time.
 fn write(writing: &Writing, header: &Header, source: &mut files::Source) -> Result<()> {
-    let (shape, item) = (&header.shape, writing.grid().item());
-    let slow = if header.fortran_order { shape.len().saturating_sub(1) } else { 0 };
-    let strides = strides(shape, item, header.fortran_order);
-    let (bar, total) = (Bar::bytes("storing"), writing.grid().bytes());
-    if shape.is_empty() || total == 0 {
-        let mut element = vec![0; total as usize];
-        read_exactly(source, &mut element)?;
-        return writing
-            .write(&vec![0; shape.len()], &Strided::new(&element, 0, shape, &strides, item)?);
+    let (grid, item) = (writing.grid(), writing.grid().item());
+    let (bar, total) = (Bar::bytes("storing"), grid.bytes());
+    if total == 0 {
+        let nothing = Strided::contiguous(&[], grid.shape(), item)?;
+        return writing.write(&vec![0; grid.shape().len()], &nothing);
     }
-    // `row`: bytes of one index of the slow dimension.
-    let (row, mut at, mut buffer) = (total / shape[slow], 0, Vec::new());
-    let step = rows(row, writing.grid().chunks()[slow]);
-    while at < shape[slow] {
-        let count = step.min(shape[slow] - at);
-        buffer.resize((count * row) as usize, 0);
+    // Lengths or indexes with the dimension first that varies slowest in the file, and back.
+    let ordered = |lengths: &[u64]| {
+        let mut lengths = lengths.to_vec();
+        if header.fortran_order {
+            lengths.reverse();
+        }
+        lengths
+    };
+    let in_file = Grid::new(&ordered(grid.shape()), Some(&ordered(grid.chunks())), item)?;
+    let mut buffer = Vec::new();
+    bands(&in_file, |at, offset, part| {
+        buffer.resize((part.iter().product::<u64>() * item) as usize, 0);
         read_exactly(source, &mut buffer)?;
-        let (mut offset, mut part) = (vec![0; shape.len()], shape.clone());
-        (offset[slow], part[slow]) = (at, count);
-        // No stride depends on the length of the slow dimension, so those of the whole are also those of the part.
+        let (offset, part) = (ordered(offset), ordered(part));
+        let strides = strides(&part, item, header.fortran_order);
         writing.write(&offset, &Strided::new(&buffer, 0, &part, &strides, item)?)?;
-        at += count;
-        bar.update(at * row, total);
-    }
-    Ok(())
+        bar.update(at + buffer.len() as u64, total);
+        Ok(())
+    })
 }
 
 /// Returns the distance in bytes between neighbouring elements along each dimension. `item` is the size of an element
@@ -151,11 +149,6 @@ fn strides(shape: &[u64], item: u64, fortran_order: bool) -> Vec<i64> {
         bytes = bytes.saturating_mul(shape[dimension]);
     }
     strides
-}
-
-/// How many indexes of the slowest dimension go together: whole chunks of about [`PIECE_BYTES`].
-fn rows(row: u64, chunk: u64) -> u64 {
-    (PIECE_BYTES / (row * chunk).max(1)).max(1) * chunk
 }
 
 /// Fills the buffer from a file. An error if the file is too short.
@@ -188,7 +181,7 @@ impl Get {
         let mut sink = files::Sink::create(&self.output)?;
         sink.refuse_terminal()?;
         sink.write(&header)?;
-        let bytes = copy(&tensor, slabs, &mut sink)?;
+        let bytes = copy(&tensor, &slabs, &mut sink)?;
         sink.finish()?;
         let response = json!({
             "uuid": tensor.uuid().to_string(),
@@ -200,28 +193,28 @@ impl Get {
     }
 }
 
-/// Writes the selected elements to `sink`, a number of indexes of the first dimension at a time. Returns the number of
-/// bytes written.
-fn copy(tensor: &Tensor, mut slabs: Vec<Slab>, sink: &mut files::Sink) -> Result<u64> {
-    let grid = tensor.grid();
-    let total = slabs.iter().map(|slab| slab.count).product::<u64>() * grid.item();
-    let Some(whole) = slabs.first().copied().filter(|_| total > 0) else {
-        sink.write(&tensor.read_to_vec(&slabs)?)?;
+/// Writes the selected elements to `sink`, some at a time. Returns the number of bytes written.
+fn copy(tensor: &Tensor, slabs: &[Slab], sink: &mut files::Sink) -> Result<u64> {
+    let (grid, counts) = (tensor.grid(), slabs.iter().map(|slab| slab.count));
+    let selected = Grid::new(&counts.collect::<Vec<_>>(), Some(grid.chunks()), grid.item())?;
+    let total = selected.bytes();
+    if total == 0 {
         return Ok(total);
-    };
-    let (bar, mut at) = (sink.bar("reading"), 0);
-    let row = total / whole.count;
-    let step = rows(row, grid.chunks()[0]);
-    let mut buffer = Vec::new();
-    while at < whole.count {
-        let count = step.min(whole.count - at);
-        slabs[0] = Slab { start: whole.start + at * whole.step, count, ..whole };
-        buffer.resize((count * row) as usize, 0);
-        tensor.read(&slabs, &mut buffer)?;
-        sink.write(&buffer)?;
-        at += count;
-        bar.update(at * row, total);
     }
+    let (bar, mut buffer) = (sink.bar("reading"), Vec::new());
+    bands(&selected, |at, offset, part| {
+        let parts = offset.iter().zip(part);
+        let within = slabs.iter().zip(parts).map(|(slab, (offset, count))| Slab {
+            start: slab.start + offset * slab.step,
+            count: *count,
+            ..*slab
+        });
+        buffer.resize((part.iter().product::<u64>() * grid.item()) as usize, 0);
+        tensor.read(&within.collect::<Vec<_>>(), &mut buffer)?;
+        sink.write(&buffer)?;
+        bar.update(at + buffer.len() as u64, total);
+        Ok(())
+    })?;
     Ok(total)
 }
 
@@ -238,11 +231,5 @@ mod tests {
         assert_eq!(value("a=b=c"), Of::Text("b=c".into()));
         assert_eq!(value("a=nan"), Of::Text("nan".into()));
         assert!(parse_attribute("a").is_err() && parse_attribute("=3").is_err());
-    }
-
-    #[test]
-    fn pieces_contain_complete_chunks() {
-        assert_eq!(rows(1 << 20, 5), 30);
-        assert_eq!(rows(1 << 30, 5), 5);
     }
 }
