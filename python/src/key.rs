@@ -20,15 +20,24 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Key {
         if let Ok(text) = object.cast::<PyString>() {
             return Ok(Self::Bytes(text.to_str()?.as_bytes().to_vec()));
         }
-        if let Ok(bytes) = object.extract::<Readable>() {
-            return Ok(Self::Bytes(bytes.bytes().to_vec()));
+        // Integers of numpy are buffers too. Its arrays have the method of integers, which refuses them.
+        if !object.is_instance_of::<PyBytes>() && object.hasattr("__index__")? {
+            match object.extract::<u64>() {
+                Ok(number) => return Ok(Self::Number(number)),
+                Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => {}
+                Err(_) => return Err(type_error()),
+            }
         }
-        object.extract().map(Self::Number).map_err(|_| {
-            PyTypeError::new_err(
-                "a key must be bytes, text, or (with integer keys) a number from 0 to 2^64-1",
-            )
-        })
+        let bytes = object.extract::<Readable>().map_err(|_| type_error())?;
+        Ok(Self::Bytes(bytes.bytes().to_vec()))
     }
+}
+
+#[cold]
+fn type_error() -> PyErr {
+    PyTypeError::new_err(
+        "a key must be bytes, text, or (with integer keys) a number from 0 to 2^64-1",
+    )
 }
 
 impl Key {

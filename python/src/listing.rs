@@ -66,9 +66,12 @@ impl Listing {
     fn bring_values(&mut self) -> Result<()> {
         let mut bytes = 0;
         while bytes < VALUE_BYTES_PER_BATCH
-            && let Some(key) = self.keys.pop_front()
+            && let Some(key) = self.keys.front()
         {
-            if let Some(value) = self.kv.get(&key, self.view.access()).wait()? {
+            // A key remains until its value is read: an iteration may go on after an error.
+            let value = self.kv.get(key, self.view.access()).wait()?;
+            let Some(key) = self.keys.pop_front() else { break };
+            if let Some(value) = value {
                 bytes += value.len();
                 self.ready.push_back((key, value));
             }

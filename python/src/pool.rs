@@ -205,8 +205,17 @@ impl Pool {
         self.close(py)
     }
 
-    fn __reduce__(slf: &Bound<'_, Self>) -> (Py<PyAny>, (String, &'static str)) {
-        (slf.get_type().into_any().unbind(), (slf.get().name.clone(), slf.get().mode()))
+    /// Pickles as its URL, since another process may find another pool by a label.
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (String, &'static str))> {
+        let (py, this) = (slf.py(), slf.get());
+        // A URL that was given may have options.
+        let url = if this.name.contains(':') {
+            this.name.clone()
+        } else {
+            let pool = this.opened(py)?;
+            call(py, || pool.info().wait())?.url
+        };
+        Ok((slf.get_type().into_any().unbind(), (url, this.mode())))
     }
 
     fn __repr__(&self) -> String {

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import enum
 import io
 import itertools
 import multiprocessing
@@ -206,6 +207,47 @@ def test_handles_pickle(shared):
     assert (found.read(), found.missing, found.missing_count) == (b"0 167", [KEY | {"step": "9"}], 1)
     assert store.name == shared.name and len(store.list()) == 6
     assert field.data == b"0 167" and field.key == KEY
+
+
+def test_masked_fields_do_not_pickle(shared):
+    fill(shared, steps=[0, 0])
+    masked = shared.list(masked=True)
+    for one in (masked, masked[0], masked[:1]):
+        with pytest.raises(TypeError, match="masked"):
+            pickle.dumps(one)
+
+
+def test_values_of_subclasses_are_their_values(store):
+    class Level(str, enum.Enum):
+        SURFACE = "sfc"
+
+    class Number(int, enum.Enum):
+        ONE = 1
+
+    fill(store)
+    assert [field.data for field in store.list({"levtype": [Level.SURFACE], "step": Number.ONE})] == [
+        b"1 167",
+        b"1 168",
+    ]
+    store.archive(b"x", KEY | {"levtype": Level.SURFACE, "step": Number.ONE})
+    store.flush()
+    assert store.retrieve(KEY | {"step": 1})[0].data == b"x"
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "ns"])
+def test_dates_of_numpy_are_dates(store, unit):
+    numpy = pytest.importorskip("numpy")
+    fill(store, steps=[0])
+    date = numpy.datetime64("2024-06-10", unit)
+    assert len(store.list({"date": date})) == len(store.list({"date": [date]})) == 2
+    with pytest.raises(TypeError, match="a date"):
+        store.list({"date": numpy.datetime64("NaT", unit)})
+
+
+def test_a_request_of_comments_is_refused(store):
+    for ask in (store.list, store.retrieve, store.watch):
+        with pytest.raises(ValueError, match="no request"):
+            ask("# nothing\n")
 
 
 def _work(store, number):

@@ -86,6 +86,20 @@ def test_integer_keys(container):
         container.kv("text")[3]
 
 
+def test_integers_of_numpy_are_numbers(container):
+    numpy = pytest.importorskip("numpy")
+    kv = container.kv("numbers", keys="integer")
+    kv[7] = b"seven"
+    assert kv[numpy.int64(7)] == kv[numpy.uint8(7)] == b"seven"
+    with pytest.raises(TypeError, match="2\\^64-1"):
+        kv[numpy.int64(-1)]
+    texts = container.kv("texts")
+    texts[b"ab"] = b"1"
+    assert texts[numpy.frombuffer(b"ab", "u1")] == texts[bytearray(b"ab")] == b"1"
+    with pytest.raises(TypeError, match="bytes"):
+        texts[numpy.int64(7)]
+
+
 def test_listing_in_batches(container):
     kv = container.kv("many")
     expected = {f"key {number}".encode(): bytes([number % 256]) * 9 for number in range(3000)}

@@ -43,6 +43,18 @@ def test_handles_pickle(native):
                 pickle.dumps(bound)
 
 
+def test_pools_opened_by_a_label_pickle_as_their_url(tmp_path, monkeypatch):
+    esker.Pool.create("labelled", 64 << 20, dir=tmp_path, targets=1).close()
+    monkeypatch.setenv("ESKER_POOLS", str(tmp_path))
+    with esker.Pool("labelled") as pool:
+        pickled = pickle.dumps(pool)
+        url = pool.info()["url"]
+    monkeypatch.setenv("ESKER_POOLS", str(tmp_path / "others"))
+    with pickle.loads(pickled) as pool:
+        assert (pool.name, pool.info()["label"]) == (url, "labelled")
+    esker.Pool.destroy(url)
+
+
 def _fill(kv, cells, number):
     """Write a value and a cell in a worker; return its process."""
     kv[f"{number}"] = b"x" * number

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// The source of bytes to archive.
@@ -36,11 +37,11 @@ static OPEN: Mutex<Vec<Weak<Archiver>>> = Mutex::new(Vec::new());
 
 /// Ends open archivers when the interpreter exits; reports lost fields on standard error.
 #[pyfunction]
-pub(crate) fn finish_fields() {
+pub(crate) fn finish_fields(py: Python<'_>) {
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
     for archiver in open.iter().filter_map(Weak::upgrade) {
         let label = &archiver.store.container().info().label;
-        match archiver.finish() {
+        match py.detach(|| archiver.finish()) {
             Ok((0, _)) => {}
             Ok(lost) => say(&format!("field store {label}: {}", unflushed(lost))),
             Err(error) => {
@@ -69,6 +70,8 @@ pub(super) struct Archiver {
     generation: u64,
     store: FieldStore,
     writer: Mutex<FieldWriter>,
+    /// True once the store is closed: nothing more is archived.
+    is_closed: AtomicBool,
     /// Whether closing the store flushes unflushed fields.
     flush_on_close: bool,
     key_reader: OnceLock<Labelled<Learned<EcCodes>>>,
@@ -79,7 +82,9 @@ impl Archiver {
     pub(super) fn new(store: &FieldStore, flush_on_close: bool) -> Arc<Self> {
         let (writer, key_reader) = (Mutex::new(store.writer()), OnceLock::new());
         let (generation, store) = (generation(), store.clone());
-        let new = Arc::new(Self { generation, store, writer, flush_on_close, key_reader });
+        let is_closed = AtomicBool::new(false);
+        let new =
+            Arc::new(Self { generation, store, writer, is_closed, flush_on_close, key_reader });
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|one| one.strong_count() > 0);
         open.push(Arc::downgrade(&new));
@@ -91,16 +96,23 @@ impl Archiver {
         Self::new(&self.store, self.flush_on_close)
     }
 
+    /// Finishes it for good: threads that archive later get an error.
+    pub(super) fn close(&self) -> Result<(usize, u64)> {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.finish()
+    }
+
     /// Flushes pending fields if the store is configured so. Returns the number of fields that are lost, and their
     /// bytes.
     pub(super) fn finish(&self) -> Result<(usize, u64)> {
-        // A thread that archives while the store is being closed is responsible for its own fields.
-        let Ok(mut writer) = self.writer.try_lock() else { return Ok((0, 0)) };
-        match self.is_inherited() {
-            // After a fork, the fields of the parent are not those of the child.
-            true => return Ok((0, 0)),
-            false if self.flush_on_close => writer.flush()?,
-            false => {}
+        // After a fork, the fields of the parent are not those of the child, and its lock may be held forever.
+        if self.is_inherited() {
+            return Ok((0, 0));
+        }
+        // Waits for threads that archive at the same time. They do not need the GIL while they have the lock.
+        let mut writer = self.writer();
+        if self.flush_on_close {
+            writer.flush()?;
         }
         Ok(writer.pending())
     }
@@ -114,21 +126,31 @@ impl Archiver {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The writer, to archive a field. Fails once the store is closed, since the field would be lost without a warning.
+    fn open_writer(&self) -> Result<MutexGuard<'_, FieldWriter>> {
+        let writer = self.writer();
+        if self.is_closed.load(Ordering::Relaxed) {
+            let text = "another thread closed the field store meanwhile: open it again";
+            return Err(Error::new(ErrorKind::NoHandle, text));
+        }
+        Ok(writer)
+    }
+
     /// Archives all bytes as one field.
     pub(super) fn field(&self, key: &Key, data: &Source) -> Result<()> {
         match data {
-            Source::Memory(bytes) => self.writer().archive(key, bytes.bytes()),
+            Source::Memory(bytes) => self.open_writer()?.archive(key, bytes.bytes()),
             Source::Path(path) => {
                 let bytes =
                     std::fs::read(path).map_err(|error| io_error("reading", path, &error))?;
-                self.writer().archive(key, &bytes)
+                self.open_writer()?.archive(key, &bytes)
             }
         }
     }
 
     /// Archives the fields of GRIB messages, and counts them.
     pub(super) fn messages(&self, data: &Source) -> Result<usize> {
-        self.each_field(data, |key, field| self.writer().archive(&key, field))
+        self.each_field(data, |key, field| self.open_writer()?.archive(&key, field))
     }
 
     /// The complete and canonical keys under which GRIB messages would be archived.
@@ -153,7 +175,7 @@ impl Archiver {
             }
             let mut key = self.key_reader()?.identify(&message.bytes)?;
             set.into_iter().flatten().try_for_each(|(name, value)| key.set(name, value))?;
-            self.writer().adopt(&key, &path, message.offset, message.bytes.len() as u64)?;
+            self.open_writer()?.adopt(&key, &path, message.offset, message.bytes.len() as u64)?;
             Ok(1)
         });
         adopted.map_err(|error| in_file(&path, &error))

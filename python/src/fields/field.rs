@@ -4,7 +4,7 @@ use crate::buffer::{self, Writable};
 use crate::call::call;
 use esker::types::{Error, ErrorKind, Result};
 use esker_fields::{Holder, Key};
-use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PySlice};
 use std::time::UNIX_EPOCH;
@@ -14,11 +14,13 @@ use std::time::UNIX_EPOCH;
 pub(crate) struct Field {
     store: Py<FieldStore>,
     field: esker_fields::Field,
+    /// True if a later field with its key has replaced it.
+    is_masked: bool,
 }
 
 impl Field {
     pub(super) fn from_field(store: Py<FieldStore>, field: esker_fields::Field) -> Self {
-        Self { store, field }
+        Self { store, field, is_masked: false }
     }
 
     fn all(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
@@ -160,14 +162,28 @@ impl Field {
         Ok(shown.into_any())
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (Py<FieldStore>, String)) {
+    /// Pickles as its key, so that other processes can find it.
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Py<FieldStore>, String))> {
         let this = slf.get();
+        refuse_masked(this.is_masked)?;
         let arguments = (this.store.clone_ref(slf.py()), this.field.key().to_string());
-        (slf.get_type().into_any(), arguments)
+        Ok((slf.get_type().into_any(), arguments))
     }
 
     fn __repr__(&self) -> String {
         format!("<esker.Field {} of {} bytes>", self.field.key(), self.field.bytes())
+    }
+}
+
+/// Refuses to pickle masked fields: their keys lead to the fields that replaced them.
+fn refuse_masked(is_masked: bool) -> PyResult<()> {
+    match is_masked {
+        false => Ok(()),
+        true => Err(PyTypeError::new_err(
+            "masked fields cannot be pickled: their keys lead to later fields; pickle the bytes that read() returns",
+        )),
     }
 }
 
@@ -176,14 +192,20 @@ impl Field {
 pub(crate) struct Fields {
     store: Py<FieldStore>,
     found: esker_fields::Found,
+    /// True if later fields with their keys have replaced them.
+    are_masked: bool,
 }
 
 /// The arguments that recreate the fields.
 type Reduced = (Py<FieldStore>, Vec<String>, Vec<String>, u64);
 
 impl Fields {
-    pub(super) fn new(store: &Bound<'_, FieldStore>, found: esker_fields::Found) -> Self {
-        Self { store: store.clone().unbind(), found }
+    pub(super) fn new(
+        store: &Bound<'_, FieldStore>,
+        found: esker_fields::Found,
+        are_masked: bool,
+    ) -> Self {
+        Self { store: store.clone().unbind(), found, are_masked }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -198,7 +220,7 @@ impl Fields {
         let fields = (0..range.slicelength).filter_map(|number| all.get(at(number)).cloned());
         let found =
             esker_fields::Found { fields: fields.collect(), missing: Vec::new(), missing_count: 0 };
-        Ok(Self { store: self.store.clone_ref(py), found })
+        Ok(Self { store: self.store.clone_ref(py), found, are_masked: self.are_masked })
     }
 }
 
@@ -221,16 +243,17 @@ impl Fields {
                 (found.collect::<Result<_>>()?, missing.collect::<Result<_>>()?);
             Ok(esker_fields::Found { fields, missing, missing_count })
         })?;
-        Ok(Self { store: store.clone().unbind(), found })
+        Ok(Self { store: store.clone().unbind(), found, are_masked: false })
     }
 
     /// Pickles as keys, so that other processes can find the fields.
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, Reduced) {
-        let Self { store, found } = slf.get();
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Reduced)> {
+        let Self { store, found, are_masked } = slf.get();
+        refuse_masked(*are_masked)?;
         let keys = found.fields.iter().map(|field| field.key().to_string()).collect();
         let missing = found.missing.iter().map(Key::to_string).collect();
         let arguments = (store.clone_ref(slf.py()), keys, missing, found.missing_count);
-        (slf.get_type().into_any(), arguments)
+        Ok((slf.get_type().into_any(), arguments))
     }
 
     /// The first of the keys that the request names and the store does not have.
@@ -284,7 +307,8 @@ impl Fields {
         let at = if index < 0 { index + len } else { index };
         let field = usize::try_from(at).ok().and_then(|at| self.found.fields.get(at));
         let field = field.ok_or_else(|| PyIndexError::new_err("field index out of range"))?;
-        Ok(Bound::new(py, Field::from_field(self.store.clone_ref(py), field.clone()))?.into_any())
+        let (store, is_masked) = (self.store.clone_ref(py), self.are_masked);
+        Ok(Bound::new(py, Field { store, field: field.clone(), is_masked })?.into_any())
     }
 
     fn __repr__(&self) -> String {

@@ -82,7 +82,7 @@ impl FieldStore {
     fn end(&self, py: Python<'_>) -> PyResult<(usize, u64)> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         call(py, || {
-            let lost = open.as_ref().map_or(Ok((0, 0)), |open| open.archiver.finish());
+            let lost = open.as_ref().map_or(Ok((0, 0)), |open| open.archiver.close());
             drop(open);
             lost
         })
@@ -267,7 +267,7 @@ impl FieldStore {
     ) -> PyResult<Fields> {
         let (py, store, wanted) = asked(slf, Some(request))?;
         let found = call(py, || queries::find(&store, wanted, partial))?;
-        Ok(Fields::new(slf, found))
+        Ok(Fields::new(slf, found, false))
     }
 
     /// Raises NotFound if the request lists a value that no field has, unless it says `expect=any`.
@@ -286,7 +286,7 @@ impl FieldStore {
     ) -> PyResult<Fields> {
         let (py, store, wanted) = asked(slf, request)?;
         let found = call(py, || queries::list(&store, wanted, masked))?;
-        Ok(Fields::new(slf, found))
+        Ok(Fields::new(slf, found, masked))
     }
 
     /// The fields of a request that the store has: as `retrieve` with `partial`, but at least one must exist.

@@ -1,5 +1,5 @@
 //! Requests and keys from Python: dicts or texts.
-use esker::types::Result;
+use esker::types::{Error, ErrorKind, Result};
 use esker_fields::request::Request;
 use esker_fields::{Date, FieldStore, Key, Selection};
 use pyo3::exceptions::PyTypeError;
@@ -50,7 +50,7 @@ impl Wanted {
         let requests = match self {
             Self::Everything => return everything(),
             Self::Text(text) if text.trim().is_empty() => return everything(),
-            Self::Text(text) => Request::parse_all(&text)?,
+            Self::Text(text) => parse_some(&text)?,
             Self::Pairs(pairs) => {
                 let mut request = Request::default();
                 pairs.into_iter().try_for_each(|(name, values)| request.add(&name, values))?;
@@ -60,6 +60,16 @@ impl Wanted {
         let today = Date::today();
         requests.iter().map(|request| request.expand(store.schema(), today)).collect()
     }
+}
+
+/// The requests in a text, at least one.
+fn parse_some(text: &str) -> Result<Vec<Request>> {
+    let requests = Request::parse_all(text)?;
+    if requests.is_empty() {
+        let text = "the text has no request, only comments: pass None for all fields";
+        return Err(Error::new(ErrorKind::Invalid, text));
+    }
+    Ok(requests)
 }
 
 /// The values of a name: a text with slashes, or any iterable.
@@ -95,16 +105,31 @@ fn spelt(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if value.hasattr("strftime")? {
         return value.call_method1("strftime", ("%Y%m%d",))?.extract();
     }
-    let own = if value.hasattr("dtype")? { value.call_method0("item")? } else { value.clone() };
+    let own = if value.hasattr("dtype")? { of_numpy(value)? } else { value.clone() };
     if own.hasattr("strftime")? {
         return own.call_method1("strftime", ("%Y%m%d",))?.extract();
     }
-    let number = own.is_instance_of::<PyInt>() && !own.is_instance_of::<PyBool>();
-    if number || own.is_instance_of::<PyString>() || own.is_instance_of::<PyFloat>() {
-        return Ok(own.str()?.to_str()?.to_owned());
+    // Subclasses, such as enumerations, may be shown in another way than their values.
+    if let Ok(text) = own.cast::<PyString>() {
+        return Ok(text.to_str()?.to_owned());
+    }
+    if own.is_instance_of::<PyInt>() && !own.is_instance_of::<PyBool>() {
+        return Ok(own.call_method0("__index__")?.str()?.to_str()?.to_owned());
+    }
+    if own.is_instance_of::<PyFloat>() {
+        return Ok(PyFloat::new(own.py(), own.extract::<f64>()?).str()?.to_str()?.to_owned());
     }
     let message = format!("{name}={}: a value must be a text, a number or a date", value.repr()?);
     Err(PyTypeError::new_err(message))
+}
+
+/// The value of a scalar of numpy in Python's own type. Its method `item` returns dates in nanoseconds as numbers.
+fn of_numpy<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let kind = value.getattr("dtype")?.getattr("kind");
+    if kind.is_ok_and(|kind| kind.eq("M").unwrap_or(false)) {
+        return value.call_method1("astype", ("M8[D]",))?.call_method0("item");
+    }
+    value.call_method0("item")
 }
 
 /// Parses a key from a dict or a text. The inner result is whether the key is valid: the caller turns its error into an
