@@ -40,6 +40,11 @@ impl Found {
         }
     }
 
+    /// True if the repair has removed something, or may have: its result is not known.
+    fn may_have_removed(&self) -> bool {
+        self.checked.is_err() || !self.repaired.is_empty()
+    }
+
     /// Adds a problem that was found on a node.
     fn note(&mut self, problem: String, repaired: bool) {
         match &mut self.checked {
@@ -74,7 +79,7 @@ pub(super) fn check(pool: &NodesPool, repair: bool) -> Result<Answer> {
     let survey = pool.survey().ok();
     let lost = survey.as_ref().map(|survey| losses(pool, survey)).transpose()?.unwrap_or_default();
     if let Some(survey) = &survey {
-        if repair && (!lost.is_empty() || found.iter().any(|found| !found.repaired.is_empty())) {
+        if repair && (!lost.is_empty() || found.iter().any(Found::may_have_removed)) {
             let stripe_marks = format!("prop:{}", esker::STRIPE_MARKS);
             // The marks of some files may be lost: from now on, the size of a file is a request to all nodes.
             talk(pool.map.remove_metadata(&survey.catalog, &stripe_marks))??;
@@ -312,4 +317,27 @@ fn absent(
     shape["problem"] = json!(message);
     *trouble = trouble.take().or(Some(error));
     (["-", "-", "-"].map(str::to_owned), message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise files whose stripe marks are lost would be shown too short.
+    #[test]
+    fn repair_without_a_known_result_may_have_removed_something() {
+        let check = || Check {
+            problems: Vec::new(),
+            records: 0,
+            live_bytes: 0,
+            lost_bytes: 0,
+            lost: Vec::new(),
+        };
+        let repaired = |done: &[&str]| {
+            let done = done.iter().map(|&done| done.to_owned()).collect();
+            Found::from_repair(Ok(Maintained::Repaired(check(), done))).may_have_removed()
+        };
+        assert!(!repaired(&[]) && repaired(&["a record"]));
+        assert!(Found::from_repair(Err(ErrorKind::TimedOut.into())).may_have_removed());
+    }
 }

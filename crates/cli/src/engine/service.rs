@@ -14,7 +14,7 @@ use esker_wire::handshake::Secret;
 use esker_wire::message::{Check, Maintained, Maintenance};
 use serde::{Deserialize, Serialize};
 use std::net::TcpListener as StdListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -138,7 +138,7 @@ impl Process {
 
     /// False once the node's pool was destroyed, or another pool is in its directory.
     fn has_pool(&self) -> bool {
-        Superblock::read(&self.directory).is_ok_and(|found| found.uuid == self.superblock.uuid)
+        is_pool_at(&self.directory, self.superblock.uuid)
     }
 
     /// Returns when the engine is to end, and why.
@@ -273,6 +273,15 @@ impl Service {
     }
 }
 
+/// False if there is no pool in a directory, or another one. A superblock that cannot be read, for example because too
+/// many files are open, proves neither.
+fn is_pool_at(directory: &Path, uuid: Uuid) -> bool {
+    match Superblock::read(directory) {
+        Ok(found) => found.uuid == uuid,
+        Err(error) => error.kind() != ErrorKind::NotFound,
+    }
+}
+
 /// Ends a task, and waits until it has ended.
 async fn end(task: Option<tokio::task::JoinHandle<()>>) {
     if let Some(task) = task {
@@ -302,5 +311,30 @@ async fn expired(lifetime: Option<Duration>) {
     match lifetime {
         Some(lifetime) => tokio::time::sleep(lifetime).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_store::PoolSpec;
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn pool_whose_superblock_cannot_be_read_is_not_gone() {
+        let parent = std::env::temp_dir().join(format!("esker-service-{}", std::process::id()));
+        std::fs::create_dir_all(&parent).unwrap();
+        let spec = PoolSpec { targets: Some(1), ..PoolSpec::new("p", 64 << 20) };
+        Pool::create(&parent, &spec, &mut |_, _| ()).map(drop).unwrap();
+        let directory = parent.join("p");
+        let uuid = Superblock::read(&directory).unwrap().uuid;
+        assert!(is_pool_at(&directory, uuid) && !is_pool_at(&directory, Uuid([7; 16])));
+        // Others may write it, so it is refused.
+        set_permissions(directory.join("pool"), Permissions::from_mode(0o666)).unwrap();
+        assert!(Superblock::read(&directory).is_err());
+        assert!(is_pool_at(&directory, uuid));
+        std::fs::remove_dir_all(&parent).unwrap();
+        assert!(!is_pool_at(&directory, uuid));
     }
 }

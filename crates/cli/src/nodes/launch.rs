@@ -8,6 +8,7 @@ use esker::types::{Error, ErrorKind, Result, Uuid};
 use esker_nodes::{Map, Node, Transport, secret_text};
 use esker_wire::handshake::Secret;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -84,9 +85,14 @@ impl Launch {
         match &started {
             Ok(_) => nodes.leave(&self.launcher),
             Err(_) => {
-                let _ = std::fs::remove_file(&self.map);
+                let is_own = !is_map_of_another(&self.map, uuid);
+                if is_own {
+                    let _ = std::fs::remove_file(&self.map);
+                }
                 nodes.abandon();
-                let _ = std::fs::remove_file(launcher_log(&self.map));
+                if is_own {
+                    let _ = std::fs::remove_file(launcher_log(&self.map));
+                }
                 let _ = made.map(std::fs::remove_dir);
             }
         }
@@ -170,13 +176,32 @@ fn make_directory_of(map: &Path) -> Option<&Path> {
     std::fs::create_dir(directory).ok().map(|()| directory)
 }
 
-/// Writes the map to `path` on this machine, and makes its directory if that is missing.
+/// True if there is a map at `path`, and it is not that of the pool `uuid`: another command has written it meanwhile.
+fn is_map_of_another(path: &Path, uuid: Uuid) -> bool {
+    path.symlink_metadata().is_ok() && Map::read(path).map_or(true, |map| map.uuid != uuid)
+}
+
+/// Writes the map to `path` on this machine, where there must not be one yet. Makes its directory if that is missing.
 fn write_here(map: &Map, path: &Path) -> Result<()> {
     if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(directory)
             .map_err(|error| Error::io(format_args!("making {}", directory.display()), &error))?;
     }
-    map.write(path)
+    File::create_new(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => map_taken_error(path),
+        _ => Error::io(format_args!("writing {}", path.display()), &error),
+    })?;
+    // It replaces the empty file.
+    map.write(path).inspect_err(|_| drop(std::fs::remove_file(path)))
+}
+
+#[cold]
+fn map_taken_error(path: &Path) -> Error {
+    let map = path.display();
+    let message = format!(
+        "another command has written the map {map} meanwhile: choose another label or --map, or use its pool"
+    );
+    Error::new(ErrorKind::Exists, message)
 }
 
 /// The nodes that are being started.
@@ -326,6 +351,24 @@ fn command(launcher: &Launcher, order: &Order) -> Option<Command> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn map_of_another_pool_is_neither_replaced_nor_removed() {
+        let path = std::env::temp_dir().join(format!("esker-launch-{}.map", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let map = |byte| {
+            let (uuid, secret) = (Uuid([byte; 16]), Secret::new([byte; 32]));
+            let (name, address, directory) = ("n".to_owned(), "a:1".to_owned(), "/p".into());
+            Map::new("p", uuid, secret, 1, vec![Node { name, address, uuid, directory }])
+        };
+        assert!(!is_map_of_another(&path, Uuid([1; 16])));
+        write_here(&map(1), &path).unwrap();
+        let taken = write_here(&map(2), &path).unwrap_err();
+        assert_eq!(taken.kind(), ErrorKind::Exists, "{taken}");
+        assert!(!is_map_of_another(&path, Uuid([1; 16])));
+        assert!(is_map_of_another(&path, Uuid([2; 16])));
+        std::fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn hosts_that_repeat_get_names_of_their_own() {

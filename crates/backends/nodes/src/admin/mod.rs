@@ -23,7 +23,8 @@ pub const DESTROY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause between queries of a node for the end of its check.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Number of consecutive refusals of a node under repair before its repair counts as failed.
+/// Number of consecutive refusals of a node under repair before its repair counts as failed. A node that does not
+/// answer in time does not refuse: its engine serves no connections while it repairs.
 const REFUSALS_MAX: u32 = 20;
 
 /// Future of a node's answer.
@@ -156,10 +157,10 @@ fn ask_once<T: Send + 'static>(
 }
 
 /// Maintains the pool of a node, and waits for the end. A repair ends the connection; its result is then queried over
-/// another one. A node that has begun may be away for up to [`REFUSALS_MAX`] queries.
+/// another one.
 async fn maintain(node: &Node, tcp: Tcp, secret: &Secret, what: Maintenance) -> Result<Maintained> {
     let number = u64::from_le_bytes(esker_os::random_bytes()?);
-    let (mut begun, mut refusals) = (false, 0);
+    let mut progress = Progress::default();
     loop {
         let request = move |connection| -> Answer<Option<Maintained>> {
             Box::pin(async move {
@@ -173,17 +174,33 @@ async fn maintain(node: &Node, tcp: Tcp, secret: &Secret, what: Maintenance) -> 
         };
         match ask_node(node, tcp, secret, REQUEST_TIMEOUT, request).await {
             Ok(Some(done)) => return Ok(done),
-            Ok(None) => (begun, refusals) = (true, 0),
-            Err(error) if begun && is_away(&error) && refusals < REFUSALS_MAX => refusals += 1,
-            Err(error) => return Err(error),
+            Ok(None) => progress = Progress { begun: true, refusals: 0 },
+            Err(error) => progress.check(error)?,
         }
         tokio::time::sleep(ASK_AGAIN).await;
     }
 }
 
-/// True for errors that a node may cause when it begins or ends a repair.
-fn is_away(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Io | ErrorKind::TimedOut | ErrorKind::Canceled)
+/// Progress of the maintenance of a node.
+#[derive(Default)]
+struct Progress {
+    begun: bool,
+    /// Consecutive refusals of the node.
+    refusals: u32,
+}
+
+impl Progress {
+    /// Returns the error of a query, unless the node may be repairing its pool.
+    fn check(&mut self, error: Error) -> Result<()> {
+        match error.kind() {
+            ErrorKind::TimedOut if self.begun => self.refusals = 0,
+            ErrorKind::Io | ErrorKind::Canceled if self.begun && self.refusals < REFUSALS_MAX => {
+                self.refusals += 1;
+            }
+            _ => return Err(error),
+        }
+        Ok(())
+    }
 }
 
 /// Connects to one node, and lets `ask` send requests. Fails if the node does not answer within `timeout`.
@@ -206,4 +223,24 @@ pub(crate) async fn ask_node<T>(
 fn timeout_error(node: &Node, timeout: Duration) -> Error {
     let message = format!("node {} did not answer within {} s", node.name, timeout.as_secs());
     Error::new(ErrorKind::TimedOut, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its engine serves no connections meanwhile, so each query ends after the handshake timeout.
+    #[test]
+    fn node_that_repairs_for_long_is_waited_for() {
+        let mut progress = Progress { begun: true, refusals: 0 };
+        for _ in 0..10 * REFUSALS_MAX {
+            progress.check(ErrorKind::TimedOut.into()).unwrap();
+        }
+        for _ in 0..REFUSALS_MAX {
+            progress.check(ErrorKind::Io.into()).unwrap();
+        }
+        let failed = progress.check(ErrorKind::Io.into()).unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::Io);
+        assert!(Progress::default().check(ErrorKind::TimedOut.into()).is_err());
+    }
 }
