@@ -39,7 +39,7 @@ impl Keys {
     ///
     /// # Errors
     /// [`ErrorKind::NoPermission`] if other users than the owner may use the file, [`ErrorKind::Invalid`] if it has an
-    /// invalid line, or no key at all; errors of reading it.
+    /// invalid line, no key at all, or more than 1 MiB; errors of reading it.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
         let failed =
@@ -57,7 +57,12 @@ impl Keys {
             return Err(Error::new(ErrorKind::NoPermission, message));
         }
         let mut text = String::new();
-        file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+        let bytes = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
+        if bytes as u64 > FILE_BYTES_MAX {
+            let message =
+                format!("{shown} has more than {FILE_BYTES_MAX} bytes: remove keys or comments");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
         Self::parse(&text).map_err(|why| Error::new(ErrorKind::Invalid, format!("{shown}: {why}")))
     }
 
@@ -180,5 +185,20 @@ mod tests {
         );
         std::fs::remove_file(&path).unwrap();
         assert!(Keys::read(&path).is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_is_refused() {
+        let path = std::env::temp_dir().join(format!("esker-s3-long-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        Keys::create(&path).unwrap();
+        let mut file = File::options().append(true).open(&path).unwrap();
+        let length = file.metadata().unwrap().len();
+        file.write_all(&vec![b'#'; (FILE_BYTES_MAX - length) as usize]).unwrap();
+        assert_eq!(Keys::read(&path).unwrap().count(), 1);
+        file.write_all(b"\n").unwrap();
+        let refused = Keys::read(&path).err().unwrap();
+        assert!(refused.message().contains("more than 1048576 bytes"), "{refused}");
+        std::fs::remove_file(&path).unwrap();
     }
 }
