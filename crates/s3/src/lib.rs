@@ -53,6 +53,7 @@ mod service;
 mod signature;
 mod sums;
 mod timed;
+mod upload_locks;
 mod uploads;
 
 pub use keys::{Key, Keys};

@@ -134,20 +134,9 @@ impl Service {
         };
         let (place, claims) = (Place::new(&input.key)?, Claims::new(&input)?);
         let parts = input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default();
-        let chosen: Vec<_> = parts
-            .into_iter()
-            .map(|part| Chosen {
-                number: part.part_number.unwrap_or_default(),
-                etag: part.e_tag.map(ETag::into_value),
-                checksum: Stored {
-                    crc32: part.checksum_crc32,
-                    crc32c: part.checksum_crc32c,
-                    crc64nvme: part.checksum_crc64nvme,
-                    sha1: part.checksum_sha1,
-                    sha256: part.checksum_sha256,
-                },
-            })
-            .collect();
+        let chosen: Vec<_> = parts.into_iter().map(chosen_part).collect();
+        // A client that waited in vain for a reply repeats its request: that waits for the first one.
+        let _lock = self.upload_locks.lock(&input.upload_id);
         let bucket = self.bucket(&input.bucket)?;
         // If the upload was completed with the same parts, the client only repeats its request.
         let repeated = |place: &Place, fault: Fault| {
@@ -262,6 +251,21 @@ impl Service {
             ),
             ..Default::default()
         })
+    }
+}
+
+/// A part that the client names to complete an upload.
+fn chosen_part(part: CompletedPart) -> Chosen {
+    Chosen {
+        number: part.part_number.unwrap_or_default(),
+        etag: part.e_tag.map(ETag::into_value),
+        checksum: Stored {
+            crc32: part.checksum_crc32,
+            crc32c: part.checksum_crc32c,
+            crc64nvme: part.checksum_crc64nvme,
+            sha1: part.checksum_sha1,
+            sha256: part.checksum_sha256,
+        },
     }
 }
 

@@ -4,6 +4,7 @@ use crate::fault::{Fault, Outcome};
 use crate::metrics::Metrics;
 use crate::remove::is_empty;
 use crate::sums::Etags;
+use crate::upload_locks::UploadLocks;
 use esker::Pool;
 use esker::types::info::ContainerInfo;
 use esker::types::{Epoch, ErrorKind};
@@ -18,11 +19,13 @@ pub(crate) struct Service {
     buckets: Arc<Buckets>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) etags: Etags,
+    pub(crate) upload_locks: Arc<UploadLocks>,
 }
 
 impl Service {
     pub(crate) fn new(pool: Pool, metrics: Arc<Metrics>, etags: Etags) -> Self {
-        Self { buckets: Arc::new(Buckets::new(pool)), metrics, etags }
+        let buckets = Arc::new(Buckets::new(pool));
+        Self { buckets, metrics, etags, upload_locks: Arc::default() }
     }
 
     /// Opens a bucket, or uses it if it is open: a file system, or a container of other objects.
