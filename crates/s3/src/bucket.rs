@@ -1,6 +1,6 @@
 //! Buckets: containers of the pool, opened at the first request.
 use crate::fault::{Fault, Outcome};
-use crate::limits::{BUCKETS_OPEN_MAX, LEFT_OVER_SECONDS};
+use crate::limits::{BUCKET_NAME_SECONDS, BUCKETS_OPEN_MAX, LEFT_OVER_SECONDS};
 use crate::place::HIDDEN;
 use crate::plain::{Plain, read_only_fault};
 use crate::sums::hex;
@@ -14,11 +14,12 @@ use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode};
 use esker::types::ops::Anchor;
 use esker::types::{ErrorKind, check_label};
-use esker::{Pool, Wait};
+use esker::{Container, Pool, Wait};
 use ring::rand::{SecureRandom, SystemRandom};
 use s3s::S3ErrorCode;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Directory of unfinished puts, in the hidden directory.
 const PUTS: &str = "puts";
@@ -33,11 +34,20 @@ pub(crate) struct Buckets {
     pool: Pool,
     /// The open buckets, by name. Locked only for lookups, never while a container is opened or removed.
     slots: Mutex<HashMap<String, Arc<Slot>>>,
+    /// Time after which a change verifies the name of an open container again: [`BUCKET_NAME_SECONDS`].
+    name_interval: Duration,
 }
 
 /// A bucket, if it is open. A request locks it while it opens or removes the container. Other requests to this bucket wait
 /// for that; requests to other buckets do not.
-type Slot = Mutex<Option<Opened>>;
+type Slot = Mutex<Option<Mounted>>;
+
+/// The bucket in a slot.
+struct Mounted {
+    opened: Opened,
+    /// Time at which the container had the name of the bucket.
+    named: Instant,
+}
 
 /// A bucket with files that is open. Clones share it.
 #[derive(Clone)]
@@ -52,6 +62,14 @@ pub(crate) enum Opened {
 }
 
 impl Opened {
+    /// The container of the bucket.
+    fn container(&self) -> &Container {
+        match self {
+            Self::Files(bucket) => bucket.fs().container(),
+            Self::Plain(plain) => plain.container(),
+        }
+    }
+
     /// True if a request still uses the container: there is another reference to it.
     fn is_used(&self) -> bool {
         match self {
@@ -63,7 +81,8 @@ impl Opened {
 
 impl Buckets {
     pub(crate) fn new(pool: Pool) -> Self {
-        Self { pool, slots: Mutex::default() }
+        let name_interval = Duration::from_secs(BUCKET_NAME_SECONDS);
+        Self { pool, slots: Mutex::default(), name_interval }
     }
 
     /// The bucket of this name, which is mounted when it is first used. Above [`BUCKETS_OPEN_MAX`], drops the mounts
@@ -75,19 +94,39 @@ impl Buckets {
         self.with_slot(name, |slot| self.open(name, slot))
     }
 
-    /// The bucket in a slot, which is mounted if the slot is empty.
-    fn open(&self, name: &str, slot: &mut Option<Opened>) -> Outcome<Opened> {
-        match slot {
-            Some(bucket) => Ok(bucket.clone()),
-            None => Ok(slot.insert(self.mount(name)?).clone()),
+    /// The bucket that has this name now. An open container that was renamed or destroyed meanwhile is closed.
+    ///
+    /// # Errors
+    /// The errors of [`Buckets::get`], and of reading the list of containers.
+    pub(crate) fn current(&self, name: &str) -> Outcome<Opened> {
+        let opened = self.get(name)?;
+        if has_label(opened.container(), name)? {
+            return Ok(opened);
         }
+        self.close(name);
+        self.get(name)
+    }
+
+    /// The bucket in a slot, which is mounted if the slot is empty.
+    fn open(&self, name: &str, slot: &mut Option<Mounted>) -> Outcome<Opened> {
+        if let Some(mounted) = slot {
+            return Ok(mounted.opened.clone());
+        }
+        let (named, opened) = (Instant::now(), self.mount(name)?);
+        Ok(slot.insert(Mounted { opened, named }).opened.clone())
+    }
+
+    /// True if the name of the open container is to be verified again. Then the next time is an interval later.
+    fn is_name_due(&self, slot: &mut Option<Mounted>) -> bool {
+        let due = slot.as_mut().filter(|mounted| mounted.named.elapsed() >= self.name_interval);
+        due.map(|mounted| mounted.named = Instant::now()).is_some()
     }
 
     /// Calls `work` with the slot of a bucket, which is locked meanwhile.
     fn with_slot<T>(
         &self,
         name: &str,
-        work: impl FnOnce(&mut Option<Opened>) -> Outcome<T>,
+        work: impl FnOnce(&mut Option<Mounted>) -> Outcome<T>,
     ) -> Outcome<T> {
         let slot = self.slot(name);
         let mut bucket = lock(&slot);
@@ -139,16 +178,25 @@ impl Buckets {
         drop(closed);
     }
 
-    /// The bucket of this name, with files.
+    /// The bucket of this name, with files. Verifies at intervals that the open container still has the name.
     ///
     /// # Errors
     /// The errors of [`Buckets::get`]; `InvalidBucketState` if the container holds no files.
     pub(crate) fn files(&self, name: &str) -> Outcome<Bucket> {
+        let (bucket, is_due) = self.with_slot(name, |slot| {
+            let bucket = self.open_files(name, slot)?;
+            Ok((bucket, self.is_name_due(slot)))
+        })?;
+        // While the list of containers cannot be read, for example because a node is lost, the open container is used.
+        if !is_due || has_label(bucket.fs().container(), name).unwrap_or(true) {
+            return Ok(bucket);
+        }
+        self.close(name);
         self.with_slot(name, |slot| self.open_files(name, slot))
     }
 
     /// The bucket with files in a slot, which is mounted if the slot is empty.
-    fn open_files(&self, name: &str, slot: &mut Option<Opened>) -> Outcome<Bucket> {
+    fn open_files(&self, name: &str, slot: &mut Option<Mounted>) -> Outcome<Bucket> {
         if let Opened::Files(bucket) = self.open(name, slot)? {
             return Ok(bucket);
         }
@@ -212,6 +260,7 @@ impl Buckets {
         name: &str,
         is_empty: impl FnOnce(&Bucket) -> Outcome<bool>,
     ) -> Outcome<()> {
+        self.current(name)?;
         self.with_slot(name, |slot| {
             let bucket = self.open_files(name, slot)?;
             // The slot and this function have one reference each; another one belongs to a request.
@@ -226,9 +275,11 @@ impl Buckets {
             let container = bucket.fs().container().clone();
             drop(bucket);
             container.close().wait()?;
-            match self.pool.destroy_container(name, false).wait() {
+            // By its UUID: another container may have got the name since this one was found to be empty.
+            let uuid = container.info().uuid.to_string();
+            match self.pool.destroy_container(&uuid, false).wait() {
                 Err(error) if error.kind() == ErrorKind::Busy => Err(in_use_fault(name)),
-                destroyed => Ok(destroyed?),
+                destroyed => destroyed.map_err(|error| bucket_error(name, error)),
             }
         })
     }
@@ -241,7 +292,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// True if a request uses a slot of the map, or the bucket in it: there is another reference to it.
 fn is_used(slot: &Arc<Slot>) -> bool {
-    Arc::strong_count(slot) > 1 || lock(slot).as_ref().is_some_and(Opened::is_used)
+    Arc::strong_count(slot) > 1
+        || lock(slot).as_ref().is_some_and(|mounted| mounted.opened.is_used())
+}
+
+/// True if an open container still has this label: it was neither renamed nor destroyed.
+fn has_label(container: &Container, label: &str) -> Outcome<bool> {
+    match container.query().wait() {
+        Err(error) if error.kind() == ErrorKind::NoHandle => Ok(false),
+        found => Ok(found?.label == label),
+    }
 }
 
 /// The refusal to remove a bucket that other requests use.
@@ -422,6 +482,8 @@ impl Drop for Hidden {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::put::tests::put_small;
+    use crate::remove::is_empty;
 
     /// `esker cont create --type posix` creates the container first.
     #[test]
@@ -464,6 +526,45 @@ mod tests {
         assert!(buckets.get("missing").is_err());
         buckets.remove("removed", |_| Ok(true)).unwrap();
         assert!(lock(&buckets.slots).is_empty());
+    }
+
+    /// `esker cont set-prop b label:old`, and a new container `b` with a file.
+    fn rename_and_replace(buckets: &Buckets) {
+        let container = buckets.pool.open_container("b", OpenMode::ReadWrite).wait().unwrap();
+        container.rename(Some("old")).wait().unwrap();
+        container.close().wait().unwrap();
+        let other = Buckets::new(buckets.pool.clone());
+        other.create("b").unwrap();
+        put_small(&other.files("b").unwrap(), "k");
+    }
+
+    #[test]
+    fn container_that_took_the_name_of_an_open_bucket_is_not_removed() {
+        let buckets = buckets("s3-buckets-renamed", &["b"]);
+        buckets.get("b").unwrap();
+        rename_and_replace(&buckets);
+        let refused = buckets.remove("b", is_empty).unwrap_err();
+        assert!(refused.is_code("BucketNotEmpty"), "{refused:?}");
+        let names: Vec<_> = buckets.list().unwrap().into_iter().map(|info| info.label).collect();
+        assert_eq!(names, ["b", "old"]);
+    }
+
+    #[test]
+    fn renamed_container_is_not_changed_by_its_former_name() {
+        let mut buckets = buckets("s3-buckets-changed", &["b"]);
+        buckets.name_interval = Duration::ZERO;
+        buckets.files("b").unwrap();
+        rename_and_replace(&buckets);
+        assert!(buckets.files("b").unwrap().fs().root().lookup(b"k").is_ok());
+    }
+
+    #[test]
+    fn destroyed_bucket_is_missing_at_once() {
+        let buckets = buckets("s3-buckets-destroyed", &["b"]);
+        buckets.get("b").unwrap();
+        buckets.pool.destroy_container("b", true).wait().unwrap();
+        let missing = buckets.current("b").err().unwrap();
+        assert!(missing.is_code("NoSuchBucket"), "{missing:?}");
     }
 
     #[test]

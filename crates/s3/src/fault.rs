@@ -51,6 +51,11 @@ impl Fault {
         matches!(self, Self::S3(error) if error.code().as_str() == code)
     }
 
+    /// True if the open container was closed or destroyed.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self, Self::Store(error) if error.kind() == ErrorKind::NoHandle)
+    }
+
     /// True if the store reports that the bucket, object or directory does not exist.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Store(error) if error.kind() == ErrorKind::NotFound)

@@ -86,6 +86,12 @@ pub const DRAIN_SECONDS: u64 = 30;
 /// Seconds after which a file that no finished put or part has published is removed, when a bucket is opened.
 pub const LEFT_OVER_SECONDS: i64 = 3600;
 
+/// Most buckets in a page of their list that a client asks for (S3).
+pub const LIST_BUCKETS_MAX: usize = 10_000;
+
+/// Seconds after which a change of a bucket verifies again that the open container has the bucket's name.
+pub const BUCKET_NAME_SECONDS: u64 = 5;
+
 /// Buckets that are open at a time; beyond that, idle ones are closed.
 pub const BUCKETS_OPEN_MAX: usize = 256;
 

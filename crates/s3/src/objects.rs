@@ -279,7 +279,12 @@ impl Service {
 
     /// Opens the object of a key, and returns its metadata and its content. A directory has no content. `with_parts`
     /// also reads the parts of its multipart upload.
-    fn open(&self, bucket: &str, key: &str, with_parts: bool) -> Outcome<(Head, Option<Content>)> {
+    pub(crate) fn open(
+        &self,
+        bucket: &str,
+        key: &str,
+        with_parts: bool,
+    ) -> Outcome<(Head, Option<Content>)> {
         let bucket = match self.opened(bucket)? {
             Opened::Files(bucket) => bucket,
             Opened::Plain(plain) => {
@@ -291,7 +296,7 @@ impl Service {
             _ => Ok(None),
         })?;
         let head = if with_parts { found.head_with_parts() } else { found.head() };
-        Ok((head?, file.map(Content::File)))
+        Ok((head?, file.map(|file| Content::File(file, bucket))))
     }
 
     /// Serves `PutObject`.
@@ -461,7 +466,12 @@ impl Service {
                 Err(fault) => errors.push(error_of(object.key, fault)),
             }
         }
-        let removed = remove_each(&bucket, &allowed);
+        let mut removed = remove_each(&bucket, &allowed);
+        // If the container was destroyed, the request fails as a whole: the next one opens the bucket again.
+        let closed = removed.iter().position(|one| one.as_ref().is_err_and(Fault::is_closed));
+        if let Some(Err(fault)) = closed.map(|at| removed.swap_remove(at)) {
+            return Err(fault);
+        }
         for ((key, _), removed) in allowed.into_iter().zip(removed) {
             match removed {
                 Ok(()) if quiet => {}

@@ -138,6 +138,11 @@ impl Plain {
         Self(Arc::new(container))
     }
 
+    /// The container.
+    pub(crate) fn container(&self) -> &Container {
+        &self.0
+    }
+
     /// True if a request still uses the container: there is another reference to it.
     pub(crate) fn is_used(&self) -> bool {
         Arc::strong_count(&self.0) > 1

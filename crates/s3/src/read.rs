@@ -1,4 +1,5 @@
 //! Sending: a range of an object goes to the client, piece by piece.
+use crate::bucket::Bucket;
 use crate::fault::Outcome;
 use crate::limits::{PIECE_BYTES, PIECES_IN_PLACE};
 use crate::metrics::Metrics;
@@ -17,7 +18,8 @@ use std::task::{Context, Poll};
 
 /// The content of an object.
 pub(crate) enum Content {
-    File(File),
+    /// A file, and its bucket, which counts as in use.
+    File(File, Bucket),
     Cells(Cells),
     Bytes(Bytes),
 }
@@ -41,7 +43,7 @@ fn len(pieces: &VecDeque<Bytes>) -> u64 {
 fn read(content: &Content, range: &Range<u64>) -> Outcome<VecDeque<Bytes>> {
     match content {
         _ if range.is_empty() => Ok(VecDeque::new()),
-        Content::File(file) => read_file(file, range),
+        Content::File(file, _) => read_file(file, range),
         Content::Cells(cells) => {
             Ok([cells.bytes(range.start, piece(range.start, range.end))?].into())
         }

@@ -1,13 +1,14 @@
 //! The operations of S3, as `s3s` calls them. All other operations return `NotImplemented`.
 use crate::bucket::{Bucket, Buckets, Opened};
 use crate::fault::{Fault, Outcome};
+use crate::limits::LIST_BUCKETS_MAX;
 use crate::metrics::Metrics;
 use crate::remove::is_empty;
 use crate::sums::Etags;
 use crate::upload_locks::UploadLocks;
 use esker::Pool;
+use esker::types::Epoch;
 use esker::types::info::ContainerInfo;
-use esker::types::{Epoch, ErrorKind};
 use s3s::dto::*;
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use std::sync::Arc;
@@ -41,7 +42,7 @@ impl Service {
     /// Returns the result of an operation on a bucket. If the container was destroyed, closes the bucket: another
     /// container may have the name when the client tries again.
     pub(crate) fn checked<T>(&self, bucket: &str, output: Outcome<T>) -> Outcome<T> {
-        if matches!(&output, Err(Fault::Store(error)) if error.kind() == ErrorKind::NoHandle) {
+        if output.as_ref().is_err_and(Fault::is_closed) {
             self.buckets.close(bucket);
         }
         output
@@ -64,6 +65,19 @@ fn shown(container: ContainerInfo) -> s3s::dto::Bucket {
     }
 }
 
+/// Most buckets in a page of the list: the number that the client asks for, up to [`LIST_BUCKETS_MAX`]. All without a
+/// number.
+fn page_size(asked: Option<i32>) -> Outcome<usize> {
+    match asked.map(usize::try_from) {
+        None => Ok(usize::MAX),
+        Some(Ok(count @ 1..)) => Ok(count.min(LIST_BUCKETS_MAX)),
+        Some(_) => {
+            let why = format!("max-buckets is 1 to {LIST_BUCKETS_MAX} (LIST_BUCKETS_MAX)");
+            Err(Fault::new(S3ErrorCode::InvalidArgument, why))
+        }
+    }
+}
+
 #[async_trait::async_trait]
 impl S3 for Service {
     /// Lists the containers with a label. The token of a page is the last name on it.
@@ -77,7 +91,7 @@ impl S3 for Service {
         let begins =
             |name: &str| prefix.as_ref().is_none_or(|prefix| name.starts_with(prefix.as_str()));
         all.retain(|container| begins(&container.label) && container.label > after);
-        let count = max_buckets.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
+        let count = page_size(max_buckets).map_err(S3Error::from)?;
         let is_cut = all.len() > count;
         all.truncate(count);
         let continuation_token = all.last().filter(|_| is_cut).map(|last| last.label.clone());
@@ -109,8 +123,8 @@ impl S3 for Service {
         &self,
         req: S3Request<HeadBucketInput>,
     ) -> S3Result<S3Response<HeadBucketOutput>> {
-        let opened = self.opened(&req.input.bucket).map(|_| HeadBucketOutput::default());
-        self.answer(&req.input.bucket, opened)
+        let found = self.buckets.current(&req.input.bucket);
+        self.answer(&req.input.bucket, found.map(|_| HeadBucketOutput::default()))
     }
 
     async fn delete_bucket(
@@ -125,8 +139,8 @@ impl S3 for Service {
         &self,
         req: S3Request<GetBucketLocationInput>,
     ) -> S3Result<S3Response<GetBucketLocationOutput>> {
-        let opened = self.opened(&req.input.bucket).map(|_| GetBucketLocationOutput::default());
-        self.answer(&req.input.bucket, opened)
+        let found = self.buckets.current(&req.input.bucket);
+        self.answer(&req.input.bucket, found.map(|_| GetBucketLocationOutput::default()))
     }
 
     /// The empty reply means, in S3, that the bucket has no versions.
@@ -134,8 +148,8 @@ impl S3 for Service {
         &self,
         req: S3Request<GetBucketVersioningInput>,
     ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
-        let opened = self.opened(&req.input.bucket).map(|_| GetBucketVersioningOutput::default());
-        self.answer(&req.input.bucket, opened)
+        let found = self.buckets.current(&req.input.bucket);
+        self.answer(&req.input.bucket, found.map(|_| GetBucketVersioningOutput::default()))
     }
 
     async fn put_object(
@@ -284,7 +298,9 @@ mod tests {
     use super::*;
     use crate::condition::Condition;
     use crate::copy::Source;
-    use crate::put::tests::put_small;
+    use crate::put::tests::{put_content, put_small};
+    use crate::read::Reading;
+    use crate::remove::remove;
     use esker::Wait;
     use esker::types::info::OpenMode;
 
@@ -306,6 +322,46 @@ mod tests {
         assert!(list().is_err());
         assert_eq!(list().unwrap(), Some(0));
         assert!(std::ptr::eq(other.fs(), service.bucket("other").unwrap().fs()), "it stays open");
+    }
+
+    #[test]
+    fn deletion_of_objects_fails_if_the_container_was_replaced() {
+        let pool = Pool::connect("memory:s3-service-deletes", OpenMode::ReadWrite).unwrap();
+        let service = Service::new(pool.clone(), Default::default(), Default::default());
+        service.buckets.create("b").unwrap();
+        service.bucket("b").unwrap();
+        pool.destroy_container("b", true).wait().unwrap();
+        service.buckets.create("b").unwrap();
+        let objects = vec![ObjectIdentifier { key: "k".to_owned(), ..Default::default() }];
+        let delete = Delete { objects, quiet: None };
+        let input = DeleteObjectsInput::builder().bucket("b".to_owned()).delete(delete);
+        let input = input.build().unwrap();
+        let delete = || service.answer("b", service.delete_many(input.clone()));
+        assert!(delete().is_err());
+        assert!(delete().unwrap().output.errors.is_none());
+    }
+
+    #[test]
+    fn bucket_is_not_removed_while_an_object_is_read() {
+        let pool = Pool::connect("memory:s3-service-read", OpenMode::ReadWrite).unwrap();
+        let service = Service::new(pool, Default::default(), Default::default());
+        service.buckets.create("b").unwrap();
+        put_content(&service.bucket("b").unwrap(), "k", b"content");
+        let (head, content) = service.open("b", "k", false).unwrap();
+        remove(&service.bucket("b").unwrap(), "k", &Condition::default()).unwrap();
+        let refused = service.buckets.remove("b", is_empty).unwrap_err();
+        assert!(refused.is_code("OperationAborted"), "{refused:?}");
+        let reading = Reading::new(content.unwrap(), 0..head.size, &service.metrics).unwrap();
+        drop(reading);
+        service.buckets.remove("b", is_empty).unwrap();
+    }
+
+    #[test]
+    fn page_of_buckets_has_at_least_one() {
+        let size = |asked| page_size(asked).ok();
+        assert_eq!(size(None), Some(usize::MAX));
+        assert_eq!((size(Some(1)), size(Some(10_001))), (Some(1), Some(10_000)));
+        assert_eq!((size(Some(0)), size(Some(-1))), (None, None));
     }
 
     #[test]
