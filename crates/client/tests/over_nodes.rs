@@ -398,6 +398,29 @@ fn parts_of_a_failed_creation_are_removed_once_the_first_node_answers() {
     assert_eq!(containers_of_nodes(&map), [4; 3]);
 }
 
+/// The first node removes the container, and only its reply is lost. It answers at once again, or after a while.
+#[test]
+fn removal_whose_reply_is_lost_leaves_nothing_on_other_nodes() {
+    let folder = Folder::new();
+    let map = map(&folder.0);
+    let (pool, answers) = pool_with_answers(&map);
+    let create = |label| pool.create_container(&NewContainer::named(label)).wait().map(drop);
+    let destroy = |label| pool.destroy_container(ContainerRef::Label(label), false).wait();
+    create("a").and_then(|()| create("b")).expect("containers");
+    // It answers when it is to find the container.
+    answers.lose(1, true);
+    destroy("a").expect_err("the first node is lost");
+    assert_eq!(containers_of_nodes(&map), [1, 2, 2]);
+    answers.lose(i64::MAX, false);
+    let missing = destroy("a").expect_err("it is destroyed");
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+    assert_eq!(containers_of_nodes(&map), [1; 3]);
+    answers.recovers.store(true, Ordering::Relaxed);
+    answers.lose(1, true);
+    destroy("b").expect("destroyed");
+    assert_eq!(containers_of_nodes(&map), [0; 3]);
+}
+
 /// UUIDs of the containers of one node's pool.
 fn containers_of(node: &Node) -> Vec<Uuid> {
     let pool = Native::open(&node.directory, OpenMode::ReadOnly).expect("the node's pool");

@@ -37,8 +37,8 @@ pub(crate) struct Shared {
     pub(crate) members: Vec<Member>,
     pub(crate) timeouts: Timeouts,
     pub(crate) dial: Arc<dyn Dial>,
-    /// Containers whose creation failed here, and of which other nodes may have a part. The first node may have the
-    /// container: it did not answer. A forked child starts without any: its parent removes them. While there are
+    /// Containers whose creation or removal failed here, and of which other nodes may have a part. The first node may
+    /// have the container: it did not answer. A forked child starts without any: its parent removes them. While there are
     /// [`ABANDONED_CONTAINERS_MAX`], no creation begins that could add another one.
     abandoned: ForkLock<Vec<Uuid>>,
 }
@@ -355,8 +355,8 @@ impl Shared {
         }
     }
 
-    /// Removes the containers that a failed creation has left on nodes other than the first. True if none is left
-    /// there, or if the first node has the container, so that it exists. If the first node does not answer, it may have
+    /// Removes what a failed creation or removal of a container has left on nodes other than the first. True if none is
+    /// left there, or if the first node has the container, so that it exists. If the first node does not answer, it may have
     /// the container. Then nothing is removed, and the result is false.
     async fn remove_failed(&self, uuid: Uuid) -> bool {
         match self.has_container(uuid).await {
@@ -366,9 +366,9 @@ impl Shared {
         }
     }
 
-    /// Removes what earlier creations have left, once the first node answers again.
+    /// Removes what earlier creations and removals have left, once the first node answers again.
     ///
-    /// A creation that failed without an answer may still wait for the lock of the catalog, which a list does not take.
+    /// A change of the catalog that failed without an answer may still wait for the lock of the catalog, which a list does not take.
     /// A change takes the same lock: this one changes nothing, and ends after the creations that waited before it.
     async fn remove_abandoned(&self) {
         // They stay in the list meanwhile, so that none is lost if the caller drops this future.
@@ -396,11 +396,29 @@ impl Shared {
 
     /// Destroys a container: first in the catalog, so that nobody can open it any more, then on the other nodes.
     async fn destroy(&self, name: ContainerRef<'_>, force: bool) -> Result<()> {
-        let uuid = self.find(name).await?.uuid;
         self.remove_abandoned().await;
+        let uuid = self.find(name).await?.uuid;
         let name = ContainerRef::Uuid(uuid);
-        resolved!(self, 0, self.catalog().destroy_container(name, force).await)?;
+        if let Err(error) = resolved!(self, 0, self.catalog().destroy_container(name, force).await)
+            && !self.is_gone_despite(&error, uuid).await
+        {
+            return Err(error);
+        }
         self.destroy_elsewhere(uuid).await
+    }
+
+    /// True if the catalog has removed a container although only an `error` without an answer came back. If it may still
+    /// remove it, the parts on other nodes are removed later.
+    async fn is_gone_despite(&self, error: &Error, uuid: Uuid) -> bool {
+        if !matches!(error.kind(), ErrorKind::Io | ErrorKind::TimedOut) {
+            return false;
+        }
+        let is_gone = self.has_container(uuid).await.is_ok_and(|is_there| !is_there);
+        let mut abandoned = self.abandoned.lock();
+        if !is_gone && !abandoned.contains(&uuid) && abandoned.len() < ABANDONED_CONTAINERS_MAX {
+            abandoned.push(uuid);
+        }
+        is_gone
     }
 
     /// Space of all targets, by their numbers. Targets of nodes that cannot be reached have no space.
