@@ -13,7 +13,7 @@ use esker_conformance::faulty::{Fault, Faulty};
 use esker_nodes::{Map, Node, ShardedPool};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -166,6 +166,43 @@ fn snapshot_that_another_client_aborts_is_taken_again() {
     let snapshots = container.snapshots().wait().expect("a list");
     assert_eq!(snapshots.iter().map(|found| found.epoch).collect::<Vec<_>>(), [epoch]);
     assert!(parts.iter().all(|part| part.prepared().wait().expect("asked").is_empty()));
+}
+
+/// Answers one call after a number of calls as if the pool were full.
+struct FullOnce(AtomicI64);
+
+impl Interceptor for FullOnce {
+    fn pass<'a, T: Send + Unpin + 'a>(
+        &'a self,
+        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
+    ) -> Reply<'a, T> {
+        match self.0.fetch_sub(1, Ordering::Relaxed) {
+            0 => Reply::Ready(Err(ErrorKind::NoSpace.into())),
+            _ => call(),
+        }
+    }
+}
+
+#[test]
+fn commit_that_a_full_coordinator_refuses_fails_for_that_reason() {
+    let parts = (0..NODES).map(|node| Memory::part(2, Part { node, nodes: NODES }));
+    let full = Arc::new(FullOnce(AtomicI64::new(i64::MAX)));
+    let (parts, map) = served_by(parts.collect(), &RUNTIME, |part| {
+        Arc::new(PoolBetween::before(Arc::new(part.clone()), &full))
+    });
+    let (_pool, container) = open_new(&map, NO_TIMEOUTS);
+    let kvs = one_on_each(&container);
+    put(&container, &kvs, 1).expect("a commit");
+    // Both nodes prepare before the coordinator commits.
+    full.0.store(2, Ordering::Relaxed);
+    let refused = put(&container, &kvs, 2).expect_err("the coordinator is full");
+    assert_eq!(refused.kind(), ErrorKind::NoSpace, "{refused}");
+    assert!(refused.message().contains("node n0"), "{refused}");
+    assert!(parts.iter().all(|part| part.prepared().wait().expect("asked").is_empty()));
+    for kv in &kvs[..2] {
+        let value = kv.get(b"key", Access::Latest).wait().expect("a get");
+        assert_eq!(value.as_deref(), Some(&1u64.to_le_bytes()[..]));
+    }
 }
 
 /// No record names the nodes of a commit, so decisions are kept for all nodes.

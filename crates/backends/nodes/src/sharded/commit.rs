@@ -73,12 +73,10 @@ pub(crate) async fn commit(
 ) -> Result<Epoch> {
     let Some((first, others)) = shares.split_first() else { return Ok(Epoch::now()) };
     let (commit, epoch) = prepare(shared, parts, shares, first.node as u32).await?;
-    if let Err(error) = decide(&shared.members[first.node], commit, epoch).await {
-        if error.kind() == ErrorKind::TxRestart {
-            // The coordinator keeps its decision that another client aborted the commit. A late copy of the preparation
-            // and of the commit could otherwise commit there alone.
-            abort(shared, others, commit).await;
-        }
+    if let Err(error) = decide(shared, first.node, commit, epoch).await? {
+        // The coordinator keeps its decision to abort the commit. A late copy of the preparation and of the commit could
+        // otherwise commit there alone.
+        abort(shared, others, commit).await;
         return Err(error);
     }
     // The commit has advanced the clock of the coordinator.
@@ -181,20 +179,36 @@ async fn prepare_in_order(
     Ok(latest)
 }
 
-/// Commits at the coordinator. If its reply is lost, queries the state of the commit, which aborts an undecided one.
-async fn decide(coordinator: &Member, commit: Commit, epoch: Epoch) -> Result<()> {
+/// Commits at the coordinator, which is on `node`. If it fails, queries the state of the commit, which aborts an
+/// undecided one. The inner result is the decision: an error for which the commit is aborted.
+///
+/// # Errors
+/// The errors for which the decision is not known.
+async fn decide(
+    shared: &Shared,
+    node: usize,
+    commit: Commit,
+    epoch: Epoch,
+) -> Result<std::result::Result<(), Error>> {
+    let coordinator = &shared.members[node];
     let pool = coordinator.pool();
-    match pool.commit(commit, epoch).await {
-        Err(error) if error.kind() != ErrorKind::TxRestart => {
-            match pool.outcome(commit, true).await {
-                Ok(Outcome::Committed(_)) => Ok(()),
-                Ok(Outcome::Unknown) => Err(uncertain_error(coordinator)),
-                Ok(_) => Err(aborted_error()),
-                Err(_) => Err(coordinator_lost_error(coordinator, &error)),
-            }
-        }
-        other => other,
+    let error = match pool.commit(commit, epoch).await {
+        Err(error) if error.kind() != ErrorKind::TxRestart => error,
+        decided => return Ok(decided),
+    };
+    match pool.outcome(commit, true).await {
+        Ok(Outcome::Committed(_)) => Ok(Ok(())),
+        Ok(Outcome::Unknown) => Err(uncertain_error(coordinator)),
+        // The coordinator has refused to commit, and would do so again.
+        Ok(_) if is_refusal(&error) => Ok(shared.naming(node, Err(error))),
+        Ok(_) => Ok(Err(aborted_error())),
+        Err(_) => Err(coordinator_lost_error(coordinator, &error)),
     }
+}
+
+/// True for errors that the state of a node's pool causes.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Checksum | ErrorKind::Corrupt)
 }
 
 #[cold]
