@@ -250,6 +250,7 @@ async fn answer_any(
         }
         ContainerRequest::ListSnapshots => Reply::Snapshots(container.list_snapshots().await?),
         ContainerRequest::DestroySnapshot(epoch) => {
+            expect_may_wait()?;
             done_reply(container.destroy_snapshot(epoch).await)?
         }
         ContainerRequest::UnlinkOnLastClose(oid) => {

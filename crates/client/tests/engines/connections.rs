@@ -2,11 +2,12 @@
 //! unauthenticated clients get no service, and oversized requests are refused.
 
 use esker::backend::memory::Memory;
-use esker_backend::{NewContainer, OpenContainer, Pool};
+use esker_backend::{NewContainer, OpenContainer, Pool, Reply};
+use esker_conformance::between::{Interceptor, PoolBetween};
 use esker_conformance::faulty::{Fault, Faulty};
 use esker_engine::Engine;
 use esker_nodes::{Connection, Endpoint, RemotePool};
-use esker_os::executor::{block_on, side_by_side, task};
+use esker_os::executor::{block_on, must_not_wait, side_by_side, task};
 use esker_testing::wait_for;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
@@ -16,6 +17,7 @@ use esker_types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result, Uuid};
 use esker_wire::frame::BULK_MAX;
 use esker_wire::handshake::Secret;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -282,6 +284,36 @@ fn waiting_requests_do_not_block_others() {
             write.await.expect("a task").expect("writing");
         }
         assert_eq!(get(&*container, 10).await.expect("reading"), 5);
+    });
+}
+
+/// Counts calls on threads that must not wait.
+#[derive(Default)]
+struct Urgent(AtomicU64);
+
+impl Interceptor for Urgent {
+    fn pass<'a, T: Send + Unpin + 'a>(
+        &'a self,
+        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
+    ) -> Reply<'a, T> {
+        self.0.fetch_add(u64::from(must_not_wait()), Ordering::Relaxed);
+        call()
+    }
+}
+
+/// It purges the history of the snapshot, which may take long.
+#[test]
+fn snapshot_is_destroyed_on_a_thread_that_may_wait() {
+    let urgent = Arc::new(Urgent::default());
+    let pool = PoolBetween::before(Arc::new(Memory::new(4)) as Arc<dyn Pool>, &urgent);
+    let (node, client) = (Node::serving(Arc::new(pool)), client());
+    run(&client, async {
+        let remote = connect(&node, &secret(1)).await.expect("connecting");
+        let container = opened(&remote).await.expect("a container");
+        let epoch = container.create_snapshot("s").await.expect("a snapshot");
+        let before = urgent.0.load(Ordering::Relaxed);
+        container.destroy_snapshot(epoch).await.expect("destroyed");
+        assert_eq!(urgent.0.load(Ordering::Relaxed), before);
     });
 }
 
