@@ -138,18 +138,13 @@ impl Node {
                 Ok(made)
             }
             Err(error) => {
-                // The id of the lease can be used again only if the entry certainly does not exist. Other errors leave
-                // that open.
-                if let Some(lease) = lease
-                    && matches!(error.kind(), ErrorKind::Exists | ErrorKind::TxRestart)
-                {
-                    mounted.new_file_leases.put_back(class, lease);
-                }
-                // The mark was written before the entry, so the object of the directory exists: remove it. If that
-                // fails, `esker fs check` finds the leftover.
-                if kind == Kind::Directory && entry::has_marks(self.fs().container()) {
-                    let made = self.fs().container().object(inode.oid);
-                    let _ = made.punch(Cond::NONE, Access::Latest).wait();
+                // The id of the lease can be used again, and the object of a directory be removed, only if the entry
+                // certainly does not exist.
+                if is_without_effect(error.kind()) {
+                    if let Some(lease) = lease {
+                        mounted.new_file_leases.put_back(class, lease);
+                    }
+                    self.remove_unnamed(&inode);
                 }
                 Err(if error.kind() == ErrorKind::Exists { self.exists_error(name) } else { error })
             }
@@ -260,6 +255,15 @@ impl Node {
         }
     }
 
+    /// Removes the object of a new directory whose entry was not added: its mark was written before. If that fails,
+    /// `esker fs check` finds the leftover.
+    fn remove_unnamed(&self, inode: &Inode) {
+        if inode.kind == Kind::Directory && entry::has_marks(self.fs().container()) {
+            let made = self.fs().container().object(inode.oid);
+            let _ = made.punch(Cond::NONE, Access::Latest).wait();
+        }
+    }
+
     /// Marks a directory that other software has created.
     ///
     /// # Errors
@@ -278,6 +282,13 @@ impl Node {
         let dir = String::from_utf8_lossy(&dir);
         Error::new(ErrorKind::Exists, format!("{name:?} exists in {dir} already"))
     }
+}
+
+/// True for errors of a change that certainly had no effect. After others, such as a lost reply, the change may have
+/// taken effect, and other processes may have used its result.
+fn is_without_effect(kind: ErrorKind) -> bool {
+    use ErrorKind::{Exists, NoPermission, NoSpace, NotFound, ReadOnly, TxRestart};
+    matches!(kind, Exists | NoPermission | NoSpace | NotFound | ReadOnly | TxRestart)
 }
 
 /// The code of an object class: `special` (of files) if it is set, else `general`. 0 means not set.

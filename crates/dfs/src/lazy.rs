@@ -168,21 +168,20 @@ impl DirectoryTimes {
         self.lock().get(&oid)?.time()
     }
 
-    /// Stores all pending times that differ from the stored ones by [`GRAIN`] or more. After an error, the time that
-    /// failed and those that follow stay pending.
+    /// Stores all pending times that differ from the stored ones by [`GRAIN`] or more. A time that cannot be stored stays
+    /// pending. Returns the first error.
     pub(crate) fn store_all(&self, container: &Container) -> Result<()> {
         let all = std::mem::take(&mut *self.lock());
         let is_due = |time: &PendingTime| time.changed.apart(time.stored) >= GRAIN;
         let mut result = Ok(());
         for (oid, entry) in all {
             let Some(time) = entry.time().filter(is_due) else { continue };
-            if result.is_ok() {
-                result = store(container, &entry.location, oid, time).wait();
-            }
-            if result.is_err() {
+            let stored = store(container, &entry.location, oid, time).wait();
+            if stored.is_err() {
                 // A change since then has a later time.
                 self.lock().entry(oid).or_insert(entry);
             }
+            result = result.and(stored);
         }
         result
     }

@@ -145,16 +145,20 @@ impl Dfs {
         Ok(fs)
     }
 
-    /// Stores the pending times of files and directories, and releases the leases of closed files.
+    /// Stores the pending times of files and directories, and releases the leases of closed files. An error does not
+    /// stop it: the first one is returned at the end.
     ///
     /// # Errors
     /// Errors of the backend.
     pub fn flush(&self) -> Result<()> {
         let mounted = self.mounted();
-        mounted.release_closed()?;
-        mounted.free_removed()?;
-        mounted.open_files.store_times(mounted.container())?;
-        mounted.times.store_all(mounted.container())
+        let results = [
+            mounted.release_closed(),
+            mounted.free_removed(),
+            mounted.open_files.store_times(mounted.container()),
+            mounted.times.store_all(mounted.container()),
+        ];
+        results.into_iter().collect()
     }
 }
 

@@ -146,10 +146,10 @@ impl OpenFiles {
         Ok(())
     }
 
-    /// Stores the times of all files.
+    /// Stores the times of all files. Returns the first error; the times of the other files are stored nevertheless.
     pub(crate) fn store_times(&self, container: &Container) -> Result<()> {
         let files: Vec<_> = self.0.lock().keys().copied().collect();
-        files.into_iter().try_for_each(|oid| self.store_time(container, oid))
+        files.into_iter().map(|oid| self.store_time(container, oid)).fold(Ok(()), Result::and)
     }
 
     /// Runs `work` on the record of a file, which is added if missing.

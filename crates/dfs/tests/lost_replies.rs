@@ -1,7 +1,8 @@
 //! A change may fail although it took effect: the reply was lost. It must not fail by an error after the change.
 use dfs::check::{CheckOptions, check};
 use dfs::{
-    Create, Dfs, MountOptions, NewDfs, Open, Removal, RenameMode, SetAttr, Time, remove_many,
+    Create, Dfs, INODE_AKEY, MountOptions, NewDfs, Open, Removal, RenameMode, SetAttr, Time,
+    remove_many,
 };
 use esker::backend::memory::Memory;
 use esker::backend::{NewContainer, OpenContainer, Reply};
@@ -69,7 +70,18 @@ fn removals_whose_reply_is_lost_are_not_reported_as_missing() {
     assert!(lost > 0);
 }
 
-/// Fails each write to the entry of a name while it is on: as if the node of the entry was lost.
+/// True if a change writes the entry of this name, or any entry if the name is empty.
+fn changes_entry(change: &Change<'_>, name: &[u8]) -> bool {
+    change.writes.iter().any(|write: &Write<'_>| match write.op {
+        WriteOp::Update { dkey, updates: [first, ..], .. } => {
+            dkey == name || name.is_empty() && first.akey == INODE_AKEY
+        }
+        _ => false,
+    })
+}
+
+/// Fails each write to the entry of a name while it is on: as if the node of the entry was lost. An empty name stands
+/// for all entries.
 struct Lost {
     name: &'static [u8],
     is_on: AtomicBool,
@@ -77,15 +89,37 @@ struct Lost {
 
 impl Interceptor for Lost {
     fn write<'a>(&'a self, to: &'a dyn OpenContainer, change: Change<'a>) -> Reply<'a, Epoch> {
-        let is_of_entry = |write: &Write<'_>| match write.op {
-            WriteOp::Update { dkey, updates: [_, ..], .. } => dkey == self.name,
-            _ => false,
-        };
-        match self.is_on.load(Ordering::Relaxed) && change.writes.iter().any(is_of_entry) {
+        match self.is_on.load(Ordering::Relaxed) && changes_entry(&change, self.name) {
             true => Reply::Ready(Err(ErrorKind::Io.into())),
             false => to.write(change),
         }
     }
+}
+
+/// Makes each write to the entry of this name, and loses its reply.
+struct LostReply(&'static [u8]);
+
+impl Interceptor for LostReply {
+    fn write<'a>(&'a self, to: &'a dyn OpenContainer, change: Change<'a>) -> Reply<'a, Epoch> {
+        let is_lost = changes_entry(&change, self.0);
+        let written = to.write(change);
+        match is_lost {
+            true => Reply::Ready(written.wait().and(Err(ErrorKind::TimedOut.into()))),
+            false => written,
+        }
+    }
+}
+
+/// Other processes may have created files in the directory meanwhile.
+#[test]
+fn directory_stays_if_the_reply_to_its_creation_is_lost() {
+    let lost = Arc::new(LostReply(b"dir"));
+    let (fs, container) = mount(Arc::new(PoolBetween::before(Arc::new(Memory::new(2)), &lost)));
+    let made = fs.root().mkdir(b"dir", &Create::with_mode(0o700));
+    assert_eq!(made.err().unwrap().kind(), ErrorKind::TimedOut);
+    let report = check(&container, CheckOptions::default(), &mut |_| {}).unwrap();
+    assert!(report.is_whole(), "{report:?}");
+    assert_eq!(report.directories, 2);
 }
 
 /// The time of a directory is stored after the change of its entries, so the change is complete.
@@ -153,4 +187,33 @@ fn write_succeeds_if_the_time_of_its_file_cannot_be_stored() {
     lost.is_on.store(false, Ordering::Relaxed);
     file.sync().unwrap();
     assert!(stored() > Time::default(), "the time was pending");
+}
+
+/// The times of other files are stored although that of one cannot be.
+#[test]
+fn flush_goes_on_after_an_error() {
+    let lost = |name| Arc::new(Lost { name, is_on: AtomicBool::new(false) });
+    let (all, one) = (lost(b""), lost(b"file"));
+    let between = PoolBetween::before(Arc::new(Memory::new(2)), &all);
+    let (fs, container) = mount(Arc::new(PoolBetween::before(Arc::new(between), &one)));
+    let names: Vec<_> = (0..16).map(|number: u32| number.to_string().into_bytes()).collect();
+    let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).chain([&b"file"[..]]).collect();
+    let create = |name: &&[u8]| {
+        let file = fs.root().create(name, &Create::with_mode(0o600))?.open(Open::BOTH)?;
+        file.set_attr(&SetAttr { mtime: Some(Time::default()), ..SetAttr::default() })?;
+        Ok(file)
+    };
+    let files = names.iter().map(create).collect::<Result<Vec<_>>>().unwrap();
+    all.is_on.store(true, Ordering::Relaxed);
+    for file in &files {
+        file.write_at(0, b"content").unwrap();
+    }
+    all.is_on.store(false, Ordering::Relaxed);
+    one.is_on.store(true, Ordering::Relaxed);
+    assert_eq!(fs.flush().unwrap_err().kind(), ErrorKind::Io);
+    let other = Dfs::mount(container, MountOptions::default()).unwrap();
+    for name in names {
+        let stored = other.root().lookup(name).unwrap().inode().mtime;
+        assert_eq!(stored > Time::default(), name != b"file", "{name:?}");
+    }
 }
