@@ -8,24 +8,35 @@ use crate::remove_many::{Removal, remove_many};
 use esker::types::ops::Anchor;
 use esker::types::{ErrorKind, Result};
 
+/// Times that a directory may be found without entries and yet not be empty: another process may add an entry between
+/// the two, but a name without an inode stays.
+const ROUNDS_IN_VAIN_MAX: u32 = 2;
+
 impl Node {
     /// Removes an entry with everything below it (DAOS: `dfs_remove` with `force`); returns the number of removed
     /// entries. A transaction removes many entries of a directory.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`], [`ErrorKind::ReadOnly`]. Stops at the first error; what was removed
-    /// stays so.
+    /// [`ErrorKind::NotFound`], [`ErrorKind::ReadOnly`]; [`ErrorKind::NotEmpty`] if a directory has names that lead to
+    /// nothing. Stops at the first error; what was removed stays so.
     pub fn remove_tree(&self, name: &[u8]) -> Result<u64> {
         let node = self.lookup(name)?;
         if node.kind() != Kind::Directory {
             return self.unlink(name).map(|()| 1);
         }
+        let (mut removed, mut rounds_in_vain) = (0, 0);
         loop {
             let below = node.remove_entries()?;
+            removed += below;
+            rounds_in_vain = if below == 0 { rounds_in_vain + 1 } else { 0 };
             match self.rmdir(name) {
                 // Another process added an entry meanwhile.
                 Err(error) if error.kind() == ErrorKind::NotEmpty => {}
-                result => return result.map(|()| below + 1),
+                result => return result.map(|()| removed + 1),
+            }
+            if rounds_in_vain == ROUNDS_IN_VAIN_MAX {
+                let why = "has names without inodes; run `esker fs check --repair`";
+                return Err(self.refusal(name, ErrorKind::NotEmpty, why));
             }
         }
     }

@@ -174,6 +174,52 @@ fn repair_removes_unreadable_entries_and_restores_their_files() {
     assert_eq!(read(&found), b"what the file holds");
 }
 
+/// The entry had the chunk size. With another one, the content would be read from the wrong offsets.
+#[test]
+fn restored_files_of_any_chunk_size_have_their_content() {
+    let place = Place::new("chunk-sizes");
+    let root = place.root();
+    let usual = root.fs().superblock().chunk_size;
+    let files = [("small", 8, 0), ("large", 2 * usual, usual + 5), ("sparse", usual, usual + 5)];
+    let files = files.map(|(name, chunk_size, at)| {
+        let new = Create { chunk_size: Some(chunk_size), ..Create::with_mode(0o644) };
+        let node = root.create(name.as_bytes(), &new).unwrap();
+        let file = node.open(Open::BOTH).unwrap();
+        file.write_at(0, b"x").unwrap();
+        file.write_at(at, b"what the file holds").unwrap();
+        file.close().unwrap();
+        place.put_inode(&root, name.as_bytes(), &[0; 88]);
+        (name, node.oid(), at)
+    });
+    let (report, place) = place.repair();
+    assert_eq!(report.repaired, 6, "{report:?}");
+    for (name, oid, at) in files {
+        let found = place.node(format!("/lost+found/{oid}").as_bytes());
+        let (file, mut bytes) = (found.open(Open::READ).unwrap(), [0; 19]);
+        assert_eq!(file.size().unwrap(), at + 19, "{name}");
+        file.read_at(at, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"what the file holds", "{name}");
+    }
+}
+
+/// Other software, or damage, may leave a name without an inode. Listings do not show it.
+#[test]
+fn removal_of_a_tree_ends_at_a_name_without_an_inode() {
+    let place = Place::new("no-inode");
+    let root = place.root();
+    let below = place.node(b"/dir/below");
+    let (extents, data) = ([Extent::new(0, 1)], Source::One(b"x"));
+    let value = Value::Array { record_size: 1, extents: &extents, data };
+    let update = [Update { akey: b"other", value, cond: Cond::NONE }];
+    let object = place.container.object(below.oid());
+    object.update(b"name", Cond::NONE, &update, Access::Latest).wait().unwrap();
+    let error = root.remove_tree(b"dir").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotEmpty);
+    assert!(error.to_string().contains("`esker fs check --repair`"), "{error}");
+    let (_, place) = place.repair();
+    assert_eq!(place.root().remove_tree(b"dir").unwrap(), 2);
+}
+
 #[test]
 fn entries_of_unknown_kind_are_damage() {
     let place = Place::new("kind");

@@ -222,7 +222,7 @@ impl Check<'_> {
             Err(error) if error.kind() == ErrorKind::Exists => root.lookup(LOST_AND_FOUND)?,
             made => made?,
         };
-        let chunk_size = if kind == Kind::File { self.superblock.chunk_size } else { 0 };
+        let chunk_size = if kind == Kind::File { self.likely_chunk_size(oid)? } else { 0 };
         self.link_in(&dir, oid, kind, chunk_size)?;
         self.named.extend([oid, dir.oid()]);
         Ok(true)

@@ -127,11 +127,9 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The chunk size of a file whose entry is lost. A chunk is not shorter than the data in it. So this is the largest
-    /// end of data in a chunk or, if larger, the chunk size of the file system.
-    fn likely_chunk_size(&self, oid: ObjectId) -> Result<u64> {
-        let (object, mut anchor) = (self.object(oid), Anchor::Start);
-        let mut size = self.superblock.chunk_size;
+    /// The chunk size of a file whose entry is lost: see [`Ends::likely_chunk_size`].
+    pub(super) fn likely_chunk_size(&self, oid: ObjectId) -> Result<u64> {
+        let (object, mut anchor, mut ends) = (self.object(oid), Anchor::Start, Ends::default());
         while !anchor.is_end() {
             let limit = ListLimit::entries(LIST_BATCH);
             for dkey in object.list_dkeys(&mut anchor, limit, Access::Latest).wait()?.iter() {
@@ -143,11 +141,52 @@ impl Check<'_> {
                     ..KeyQuery::FIRST_DKEY
                 };
                 let last = object.query_key(last, Access::Latest).wait()?;
-                let extent = last.and_then(|last| last.extent);
-                size = size.max(extent.map_or(0, Extent::end));
+                let end = last.and_then(|last| last.extent).map_or(0, Extent::end);
+                if let (Ok(number), 1..) = (dkey.try_into(), end) {
+                    ends.add(u64::from_ne_bytes(number), end);
+                }
             }
         }
-        Ok(size.min(*CHUNK_BYTES.end()))
+        Ok(ends.likely_chunk_size(self.superblock.chunk_size).min(*CHUNK_BYTES.end()))
+    }
+}
+
+/// Ends of the data in the chunks of a file. The first chunk has the number 1.
+#[derive(Default)]
+struct Ends {
+    chunks: u64,
+    /// Number of the last chunk, and the end of its data.
+    last: (u64, u64),
+    /// Smallest and largest end in the other chunks; `None` if there are none.
+    others: Option<(u64, u64)>,
+}
+
+impl Ends {
+    /// Adds the end of the data in a chunk.
+    fn add(&mut self, number: u64, end: u64) {
+        let mut other = (number, end);
+        if number > self.last.0 {
+            std::mem::swap(&mut self.last, &mut other);
+        }
+        self.chunks += 1;
+        if self.chunks > 1 {
+            let (least, most) = self.others.unwrap_or((other.1, other.1));
+            self.others = Some((least.min(other.1), most.max(other.1)));
+        }
+    }
+
+    /// Guesses the chunk size. If the file has all chunks up to the last one, and data in the others ends at the same
+    /// offset, they are full. Otherwise it is the largest end, because a chunk is not shorter than the data in it, or
+    /// `usual` if that is larger.
+    fn likely_chunk_size(&self, usual: u64) -> u64 {
+        match self.others {
+            Some((least, most))
+                if least == most && self.chunks == self.last.0 && self.last.1 <= most =>
+            {
+                most
+            }
+            others => usual.max(self.last.1).max(others.map_or(0, |(_, most)| most)),
+        }
     }
 }
 
