@@ -2,6 +2,7 @@
 //! that of others, by one request to each node. Until then, processes that have the file open may not find its
 //! attributes.
 use crate::entry::FullEntry;
+use crate::limits::REMOVAL_FAILURES_MAX;
 use esker::types::Result;
 use esker_os::{ForkLock, PerProcess};
 use std::convert::Infallible;
@@ -17,13 +18,15 @@ pub(crate) struct DeferredRemovals {
 #[derive(Default)]
 struct Files {
     entries: Vec<FullEntry>,
+    /// Number of entries added since the last attempt to free them.
+    added: usize,
     /// A thread is scheduled that frees them.
     is_scheduled: bool,
 }
 
 /// State after a file was added.
 pub(crate) struct Added {
-    /// Number of files whose content is to be freed.
+    /// Number of files added since the last attempt to free their content.
     pub(crate) count: usize,
     /// True for the first file since the last call of [`DeferredRemovals::free_all`]: the caller schedules the next
     /// call.
@@ -41,12 +44,14 @@ impl DeferredRemovals {
     pub(crate) fn add(&self, entry: FullEntry) -> Added {
         let mut files = self.files.lock();
         files.entries.push(entry);
+        files.added += 1;
         let is_to_schedule = !std::mem::replace(&mut files.is_scheduled, true);
-        Added { count: files.entries.len(), is_to_schedule }
+        Added { count: files.added, is_to_schedule }
     }
 
-    /// Frees the content of all files by `free`. If that fails, one file after the other is freed, and the others are
-    /// kept for the next call.
+    /// Frees the content of all files by `free`. If that fails, one file after the other is freed until
+    /// [`REMOVAL_FAILURES_MAX`] have failed: a node that does not answer may have them all. The others are kept for the
+    /// next call, which begins with those that were not tried.
     pub(crate) fn free_all(&self, free: impl Fn(&[FullEntry]) -> Result<()>) -> Result<()> {
         let Ok(freeing) = self.freeing.get_or_make(|| Ok::<_, Infallible>(Mutex::default()));
         let _freeing = freeing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,14 +59,18 @@ impl DeferredRemovals {
         if entries.is_empty() || free(&entries).is_ok() {
             return Ok(());
         }
-        let (mut kept, mut result) = (Vec::new(), Ok(()));
-        for entry in entries {
+        let (mut failed, mut result) = (Vec::new(), Ok(()));
+        let mut entries = entries.into_iter();
+        for entry in entries.by_ref() {
             if let Err(error) = free(std::slice::from_ref(&entry)) {
-                kept.push(entry);
-                result = Err(error);
+                failed.push(entry);
+                result = result.and(Err(error));
+            }
+            if failed.len() == REMOVAL_FAILURES_MAX {
+                break;
             }
         }
-        self.files.lock().entries.append(&mut kept);
+        self.files.lock().entries.splice(..0, entries.chain(failed));
         result
     }
 }

@@ -45,6 +45,10 @@ pub const ENTRY_HINTS_MAX: usize = 64 << 10;
 /// Removed files whose content a process frees in one request to each node, in a file system that is relaxed.
 pub const DEFERRED_REMOVALS_MAX: usize = 64;
 
+/// Removed files whose content a process fails to free, in a file system that is relaxed, before it leaves the others to
+/// the next attempt.
+pub const REMOVAL_FAILURES_MAX: usize = 8;
+
 /// Entries that a process caches under read leases, over the network.
 pub const ENTRY_CACHE_MAX: usize = 64 << 10;
 

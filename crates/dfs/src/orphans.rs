@@ -402,13 +402,15 @@ impl Mounted {
 /// Deferred removals.
 impl Dfs {
     /// Frees the content of a removed file a moment later.
-    pub(crate) fn free_later(&self, entry: FullEntry) -> Result<()> {
+    pub(crate) fn free_later(&self, entry: FullEntry) {
         let added = self.mounted().deferred_removals.add(entry);
         if added.count >= DEFERRED_REMOVALS_MAX {
-            return self.mounted().free_removed();
+            // An error may be that of another file: a flush reports it.
+            let _ = self.mounted().free_removed();
+            return;
         }
         if !added.is_to_schedule {
-            return Ok(());
+            return;
         }
         // The thread holds a weak reference: unmounting frees the content, too.
         let mounted = self.downgrade();
@@ -416,7 +418,6 @@ impl Dfs {
             // After an error, the files are kept for the next attempt.
             let _ = mounted.upgrade().map(|mounted| mounted.free_removed());
         });
-        Ok(())
     }
 }
 
@@ -661,6 +662,38 @@ mod tests {
         removals.free_all(|entries| free(entries, true)).unwrap();
         assert_eq!(freed.borrow()[1], away);
         assert_eq!(freed.borrow().len(), 3);
+    }
+
+    /// The node of many files does not answer. An attempt takes a limited number of requests, and each file has its turn.
+    #[test]
+    fn attempt_to_free_contents_ends_after_some_failures() {
+        let fs = mounted("limited-attempts");
+        let removals = &fs.mounted().deferred_removals;
+        let mut add = |number: u32| {
+            let name = number.to_string().into_bytes();
+            let node = fs.root().create(&name, &Create::with_mode(0o644)).unwrap();
+            let entry = FullEntry::read(&fs.root().directory().unwrap(), &name, fs.view());
+            (node.oid(), removals.add(entry.unwrap().unwrap()).count)
+        };
+        let added: Vec<_> = (0..100).map(&mut add).collect();
+        let here = added[99].0;
+        let (requests, is_freed) = (std::cell::Cell::new(0), std::cell::Cell::new(false));
+        let mut attempts = 0;
+        while !is_freed.get() {
+            requests.set(0);
+            let attempt = removals.free_all(|entries| {
+                requests.set(requests.get() + 1);
+                match entries {
+                    [only] if only.inode.oid == here => Ok(is_freed.set(true)),
+                    _ => Err(ErrorKind::Io.into()),
+                }
+            });
+            assert_eq!(attempt.unwrap_err().kind(), ErrorKind::Io);
+            assert!(requests.get() < 20, "{} requests", requests.get());
+            attempts += 1;
+        }
+        assert!(attempts > 1);
+        assert_eq!(add(100).1, 1, "only new files count");
     }
 
     /// A pool of plain files. Each opening of it counts as a process, whose leases the others do not see.

@@ -76,7 +76,10 @@ impl Node {
         let mounted = self.fs().mounted();
         let is_freed = match is_freed {
             Some(is_freed) => is_freed?,
-            None if mounted.rules.is_relaxed => return self.fs().free_later(entry),
+            None if mounted.rules.is_relaxed => {
+                self.fs().free_later(entry);
+                return Ok(());
+            }
             None => attr::content(mounted, &entry.inode)?.remove_unused().wait()?,
         };
         if is_freed { Ok(()) } else { orphans::store_taken(mounted, &entry) }
