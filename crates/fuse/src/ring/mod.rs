@@ -8,7 +8,6 @@ mod operations;
 mod reply;
 mod request;
 
-use crate::answer::Answer;
 use crate::limits::{
     REQUEST_BYTES_MAX, RING_BYTES_MAX, RING_FILES_MAX, RING_PAYLOAD_MIN, RING_THREADS_MAX,
     RING_UNSERVED_MAX,
@@ -24,9 +23,10 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Parameter of the kernel that admits this transport.
 const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
@@ -252,6 +252,13 @@ impl Shared {
     }
 }
 
+/// The failure of an exchange with the kernel, which ends a thread.
+struct Failure {
+    error: io::Error,
+    /// The thread has had a request before.
+    has_served: bool,
+}
+
 /// A thread that serves a queue.
 struct Thread<'a> {
     shared: &'a Arc<Shared>,
@@ -275,8 +282,28 @@ impl Thread<'_> {
         // This fails if `Rings::start` has failed because of another queue.
         let _ = registered.send(registration);
         drop(registered);
-        if let Ok(entry) = &mut entry {
-            self.serve(entry);
+        let served = entry.as_mut().map_or(Ok(()), |entry| self.serve(entry));
+        // Its files and memory are free for the entry of another thread.
+        drop(entry);
+        if let Err(failure) = served {
+            self.note_failure(&failure);
+        }
+    }
+
+    /// Reports the failure that ends this thread, and starts another one in its place. A thread that failed before its
+    /// first request is not replaced: the next one would fail, too.
+    fn note_failure(&self, failure: &Failure) {
+        complain(&format!("a request of the kernel through io_uring failed: {}", failure.error));
+        let counts = self.counts();
+        counts.free.fetch_sub(1, Ordering::Relaxed);
+        let others = counts.threads.fetch_sub(1, Ordering::Relaxed) - 1;
+        let is_replaced = failure.has_served && self.shared.add_serving_thread(self.queue);
+        if !is_replaced && others == 0 {
+            let queue = self.queue;
+            complain(&format!(
+                "no thread serves the programs on processor {queue} any more, so their calls wait: unmount with \
+                 `esker umount --lazy`, and mount with --transport device"
+            ));
         }
     }
 
@@ -289,16 +316,16 @@ impl Thread<'_> {
     }
 
     /// Answers requests until the end of the mount.
-    fn serve(&self, entry: &mut Entry) {
+    fn serve(&self, entry: &mut Entry) -> std::result::Result<(), Failure> {
         let Shared { served, only, .. } = &**self.shared;
         let operations = Operations { served, only: *only, threads: self };
+        let mut has_served = false;
         loop {
-            match entry.exchange() {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => return complain(&error),
+            if !entry.exchange().map_err(|error| Failure { error, has_served })? {
+                return Ok(());
             }
-            let Some(mut message) = entry.message() else { return };
+            has_served = true;
+            let Some(mut message) = entry.message() else { return Ok(()) };
             let replied = catch_unwind(AssertUnwindSafe(|| operations.reply_to(&mut message)));
             if replied.is_err() {
                 operations.refuse(&mut message, Errno::EIO);
@@ -321,13 +348,9 @@ impl Thread<'_> {
     }
 }
 
-impl Threads for Thread<'_> {
-    fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _aside = self.step_aside(RING_THREADS_MAX);
-        work()
-    }
-
-    fn end(&self, passage: Passage) -> Answer<()> {
+impl Thread<'_> {
+    /// Ends a bypassing write. If no thread serves the queue meanwhile, waits for at most `unserved_max`.
+    fn end_within(&self, passage: Passage, unserved_max: Duration) {
         let (dropped, when_dropped) = sync_channel(1);
         let (_aside, is_served) = self.step_aside(usize::MAX);
         let on_dropped = move || {
@@ -335,17 +358,25 @@ impl Threads for Thread<'_> {
             let _ = dropped.send(());
         };
         self.shared.served.dropper.end(passage, on_dropped);
+        // Both ways of waiting fail if the mount has ended.
         if is_served {
-            // This fails if the mount has ended.
             let _ = when_dropped.recv();
-            return Ok(());
+            return;
         }
-        // The kernel may drop the pages only after a request in this queue, which no thread serves now: do not wait for
-        // long.
-        match when_dropped.recv_timeout(RING_UNSERVED_MAX) {
-            Err(RecvTimeoutError::Timeout) => Err(Errno::EAGAIN.into()),
-            _ => Ok(()),
-        }
+        // The kernel may drop the pages only after a request in this queue, which no thread serves now. The data is
+        // stored, so the write succeeds, and the pages are dropped later.
+        let _ = when_dropped.recv_timeout(unserved_max);
+    }
+}
+
+impl Threads for Thread<'_> {
+    fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _aside = self.step_aside(RING_THREADS_MAX);
+        work()
+    }
+
+    fn end(&self, passage: Passage) {
+        self.end_within(passage, RING_UNSERVED_MAX);
     }
 }
 
@@ -369,9 +400,8 @@ fn raise_file_limit() {
 }
 
 #[cold]
-fn complain(error: &io::Error) {
-    let _ =
-        writeln!(io::stderr(), "esker: a request of the kernel through io_uring failed: {error}");
+fn complain(message: &str) {
+    let _ = writeln!(io::stderr(), "esker: {message}");
 }
 
 #[cfg(test)]
@@ -401,13 +431,58 @@ mod tests {
         File::open(std::env::current_exe().unwrap()).unwrap()
     }
 
+    /// State of a mount with one queue. Its device is another file.
+    fn shared(dropper: Dropper) -> Arc<Shared> {
+        let served = Arc::new(Served::new(dfs(), Cache::Auto, false, dropper));
+        let (device, layout) = (other_file(), Layout::new(1, &[0], 1).unwrap());
+        Shared::new(served, device.into(), &layout, None)
+    }
+
+    /// A program that got an error would write again, and so append its data twice.
+    #[test]
+    fn write_whose_pages_are_not_dropped_ends_and_still_holds_off_write_backs() {
+        let (dropper, to_drop) = Dropper::new();
+        let shared = shared(dropper);
+        shared.queues[0].free.store(1, Ordering::Relaxed);
+        let inode = shared.served.inode(ROOT).unwrap();
+        let thread = Thread { shared: &shared, queue: 0 };
+        thread.end_within(Passage::begin(&inode, 0..1), Duration::ZERO);
+        let is_written = |range| {
+            let mut parts = Vec::new();
+            let note = |part: std::ops::Range<u64>| {
+                parts.push(part);
+                Ok(())
+            };
+            inode.passing.around(range, note).unwrap();
+            !parts.is_empty()
+        };
+        assert!(!is_written(0..1));
+        to_drop.drop_next();
+        assert!(is_written(0..1));
+    }
+
+    /// Otherwise a last thread would rely on one that has ended.
+    #[test]
+    fn thread_that_fails_is_not_counted_any_more() {
+        let (dropper, _to_drop) = Dropper::new();
+        let shared = shared(dropper);
+        let queue = &shared.queues[0];
+        for has_served in [false, true] {
+            queue.threads.store(2, Ordering::Relaxed);
+            queue.free.store(2, Ordering::Relaxed);
+            let error = io::Error::from(io::ErrorKind::Other);
+            // No other thread can register an entry.
+            Thread { shared: &shared, queue: 0 }.note_failure(&Failure { error, has_served });
+            let counts = [&queue.threads, &queue.free].map(|count| count.load(Ordering::Relaxed));
+            assert_eq!(counts, [1, 1]);
+        }
+    }
+
     /// A bypassing write is ended by the only thread of a queue, which may have no further thread.
     #[test]
     fn write_waits_although_no_other_thread_serves_the_queue() {
         let (dropper, to_drop) = Dropper::new();
-        let served = Arc::new(Served::new(dfs(), Cache::Auto, false, dropper));
-        let (device, layout) = (other_file(), Layout::new(1, &[0], 1).unwrap());
-        let shared = Shared::new(served, device.into(), &layout, None);
+        let shared = shared(dropper);
         let queue = &shared.queues[0];
         queue.threads.store(RING_THREADS_MAX, Ordering::Relaxed);
         queue.free.store(1, Ordering::Relaxed);
@@ -417,7 +492,7 @@ mod tests {
                 wait_for("the write waits", || queue.free.load(Ordering::Relaxed) == 0);
                 to_drop.drop_next();
             });
-            assert_eq!(Thread { shared: &shared, queue: 0 }.end(passage), Ok(()));
+            Thread { shared: &shared, queue: 0 }.end(passage);
         });
         let counts = [&queue.threads, &queue.free].map(|count| count.load(Ordering::Relaxed));
         assert_eq!(counts, [RING_THREADS_MAX, 1]);

@@ -16,7 +16,7 @@ pub(super) trait Threads {
     fn aside<T>(&self, work: impl FnOnce() -> T) -> T;
 
     /// Ends a bypassing write: waits until the kernel has dropped its pages, while another thread serves the queue.
-    fn end(&self, passage: Passage) -> Answer<()>;
+    fn end(&self, passage: Passage);
 }
 
 /// A file system, and who may use it.
@@ -145,7 +145,7 @@ impl<T: Threads> Operations<'_, T> {
                 let written = Written { offset, data, how, flags, passes };
                 match served.write((number, handle), &written)? {
                     None => {}
-                    Some(passage) => self.threads.end(passage)?,
+                    Some(passage) => self.threads.end(passage),
                 }
                 Ok(Reply::Count(len))
             }
