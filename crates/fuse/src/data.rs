@@ -2,7 +2,7 @@
 use crate::answer::{Answer, of_number};
 use crate::attributes::SET_IDS;
 use crate::inodes::Inode;
-use crate::limits::{COPY_BYTES_MAX, REQUEST_BYTES_MAX};
+use crate::limits::{COPY_BYTES_MAX, FRESH, REQUEST_BYTES_MAX};
 use crate::options::Cache;
 use crate::passing::Passage;
 use crate::served::{Caller, Opened, Served};
@@ -125,7 +125,7 @@ impl Served {
         let len = written.data.len() as u64;
         let file = inode.written_by(handle, len).ok_or(Errno::EBADF)?;
         let takes_set_ids = written.how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        if takes_set_ids && inode.node().inode().mode & SET_IDS != 0 {
+        if takes_set_ids && inode.recent_mode(FRESH) & SET_IDS != 0 {
             self.drop_set_ids(&inode)?;
         }
         let from_pages = written.how.contains(WriteFlags::FUSE_WRITE_CACHE);

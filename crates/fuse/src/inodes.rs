@@ -7,6 +7,7 @@ use esker::types::ObjectId;
 use fuser::Errno;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The number of the root (FUSE: `FUSE_ROOT_ID`).
 pub(crate) const ROOT: u64 = 1;
@@ -31,6 +32,8 @@ pub(crate) struct Inode {
 struct InodeState {
     /// Its entry, as last seen.
     node: Node,
+    /// Time at which the entry was read; `None` if the next use of its mode reads it again.
+    seen: Option<Instant>,
     /// The open file, while programs have it open. All share one, since the kernel has checked the permissions.
     file: Option<Arc<File>>,
     /// Number of opens that were not closed yet.
@@ -109,6 +112,7 @@ impl Inode {
             passing: Passing::default(),
             state: Mutex::new(InodeState {
                 node,
+                seen: Some(Instant::now()),
                 file: None,
                 opens: 0,
                 pages: Pages::default(),
@@ -128,15 +132,26 @@ impl Inode {
 
     /// Replaces the node, after a lookup has returned a newer one.
     pub(crate) fn set_node(&self, node: Node) {
-        self.state().node = node;
+        let mut state = self.state();
+        (state.node, state.seen) = (node, Some(Instant::now()));
     }
 
     /// Reads the node again, after this mount has changed its attributes.
     pub(crate) fn refresh_node(&self) {
-        // If another process moved it, the next lookup reads its attributes.
-        if let Ok(node) = self.node().refresh() {
-            self.set_node(node);
+        match self.node().refresh() {
+            Ok(node) => self.set_node(node),
+            // Another process moved it: the next lookup reads its attributes.
+            Err(_) => self.state().seen = Some(Instant::now()),
         }
+    }
+
+    /// The permission bits, as they were at some time within `age`: another client may change them.
+    pub(crate) fn recent_mode(&self, age: Duration) -> u32 {
+        let is_recent = self.state().seen.is_some_and(|seen| seen.elapsed() < age);
+        if !is_recent {
+            self.refresh_node();
+        }
+        self.state().node.inode().mode
     }
 
     fn oid(&self) -> ObjectId {
@@ -237,22 +252,79 @@ impl Inode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Written;
+    use crate::limits::LARGE_FILE_MIN;
+    use crate::options::Cache;
+    use crate::passing::Dropper;
+    use crate::served::{Caller, Served};
     use dfs::{Create, Dfs, MountOptions, NewDfs};
     use esker::backend::NewContainer;
     use esker::types::info::OpenMode;
     use esker::{Pool, Wait};
     use esker_conformance::gate::{Gate, Gated};
+    use fuser::WriteFlags;
+    use std::sync::atomic::Ordering;
+
+    /// A new file system in memory, whose operations pass the gate.
+    fn gated(name: &str, gate: &Arc<Gate>) -> Dfs {
+        let pool = Pool::connect(&format!("memory:{name}"), OpenMode::ReadWrite).unwrap();
+        let gated = Gated::new(Arc::clone(pool.backend()), gate);
+        let pool = Pool::from_backend(Arc::new(gated), OpenMode::ReadWrite);
+        Dfs::create_container(&pool, &NewContainer::named("fs"), &NewDfs::default()).unwrap();
+        let container = pool.open_container("fs", OpenMode::ReadWrite).wait().unwrap();
+        Dfs::mount(container, MountOptions::default()).unwrap()
+    }
+
+    /// Size and version of a file may come from a node that does not answer for long.
+    #[test]
+    fn inode_is_not_locked_while_an_open_decides_on_its_pages() {
+        let gate = Arc::new(Gate::default());
+        let (dropper, _to_drop) = Dropper::new();
+        let served = Served::new(gated("fuse-slow-pages", &gate), Cache::Auto, false, dropper);
+        served.maps_direct.store(true, Ordering::Relaxed);
+        let node = served.dfs.root().create(b"f", &Create::with_mode(0o644)).unwrap();
+        let inode = served.inodes.tell(node);
+        let file = inode.open().unwrap();
+        // After such writes, an open for reading asks for the size.
+        let written = LARGE_FILE_MIN;
+        inode.written_by(0, written);
+        gate.shut();
+        std::thread::scope(|scope| {
+            let handling = scope.spawn(|| served.handle(&inode, &file, 0));
+            while gate.come() == 0 {
+                std::thread::yield_now();
+            }
+            let is_free = inode.state.try_lock().is_ok();
+            gate.open();
+            handling.join().unwrap();
+            assert!(is_free);
+        });
+    }
+
+    /// The kernel asks the server to clear the bits with each write of a user, whatever mode it knows.
+    #[test]
+    fn write_clears_set_id_bits_that_another_client_has_set() {
+        let gate = Arc::new(Gate::default());
+        let (dropper, _to_drop) = Dropper::new();
+        let served = Served::new(gated("fuse-set-ids", &gate), Cache::Auto, false, dropper);
+        let node = served.dfs.root().create(b"f", &Create::with_mode(0o755)).unwrap();
+        let inode = served.inodes.tell(node.clone());
+        let user = Caller { uid: 1000, gid: 1000 };
+        let (handle, _) = served.open(inode.number(), libc::O_RDWR, user).unwrap();
+        node.set_attr(&SetAttr { mode: Some(0o4755), ..SetAttr::default() }).unwrap();
+        // The lookup was long ago.
+        inode.state().seen = None;
+        let how = WriteFlags::FUSE_WRITE_KILL_SUIDGID;
+        let written = Written { offset: 0, data: b"x", how, flags: libc::O_RDWR, passes: false };
+        assert!(served.write((inode.number(), handle), &written).unwrap().is_none());
+        assert_eq!(node.attr().unwrap().mode, 0o755);
+    }
 
     /// Lookups of other files take the lock of an inode, too, while they hold that of all inodes.
     #[test]
     fn inode_is_not_locked_while_its_file_is_opened() {
         let gate = Arc::new(Gate::default());
-        let pool = Pool::connect("memory:fuse-slow-open", OpenMode::ReadWrite).unwrap();
-        let gated = Gated::new(Arc::clone(pool.backend()), &gate);
-        let pool = Pool::from_backend(Arc::new(gated), OpenMode::ReadWrite);
-        Dfs::create_container(&pool, &NewContainer::named("fs"), &NewDfs::default()).unwrap();
-        let container = pool.open_container("fs", OpenMode::ReadWrite).wait().unwrap();
-        let fs = Dfs::mount(container, MountOptions::default()).unwrap();
+        let fs = gated("fuse-slow-open", &gate);
         let inode = Inode::new(7, fs.root().create(b"f", &Create::with_mode(0o644)).unwrap());
         gate.shut();
         std::thread::scope(|scope| {

@@ -1,6 +1,7 @@
 //! State of a file in the kernel's page cache, and the decision which opens bypass that cache.
 use crate::limits::{LARGE_FILE_MIN, LARGE_REQUEST_MIN, SMALL_READS_MAX, SMALL_REQUEST_MAX};
 use dfs::Version;
+use std::sync::Arc;
 
 /// The server's record of the pages of a file in the kernel's cache.
 ///
@@ -9,7 +10,7 @@ use dfs::Version;
 /// Until then, older pages may remain, so another open drops them as well.
 pub(crate) struct Pages<V = Version> {
     /// Version of the content when the kernel last dropped the pages; `None` if unknown.
-    version: Option<V>,
+    version: Option<Arc<V>>,
     /// Handle whose open drops the pages, until a request shows that it did.
     dropping: Option<u64>,
     /// Handles whose writes bypass the pages.
@@ -49,21 +50,16 @@ impl<V> Default for Pages<V> {
 }
 
 impl<V> Pages<V> {
-    /// True if the pages may be kept at an open through `handle`; otherwise the open has to drop them. `holds` tells if
-    /// a version is still current, `now` returns the current one or `None` if the backend has none.
-    pub(crate) fn keep(
-        &mut self,
-        handle: u64,
-        holds: impl FnOnce(&V) -> bool,
-        now: impl FnOnce() -> Option<V>,
-    ) -> bool {
-        if self.dropping.is_none() && self.version.as_ref().is_some_and(holds) {
-            return true;
-        }
-        // The version is read before the kernel drops the pages, so pages read later are at least as new.
-        self.version = now();
+    /// Version of the content in the pages: an open may keep them if it is still current. `None` if it has to drop them.
+    pub(crate) fn version(&self) -> Option<Arc<V>> {
+        self.version.clone().filter(|_| self.dropping.is_none())
+    }
+
+    /// Records that an open through `handle` drops the pages. `now` is the version of the content before, or `None` if
+    /// the backend has none.
+    pub(crate) fn begin_drop(&mut self, handle: u64, now: Option<V>) {
+        self.version = now.map(Arc::new);
         self.dropping = Some(handle);
-        false
     }
 
     /// Records that an open makes the kernel drop the pages. If writers bypass them, they still count as filled,
@@ -115,6 +111,11 @@ impl<V> Pages<V> {
         self.read = Traffic::default();
     }
 
+    /// False if [`Self::are_useless`] is false for any size.
+    pub(crate) fn may_be_useless(&self) -> bool {
+        self.written.bytes >= LARGE_FILE_MIN / 2 && self.written.mean() >= LARGE_REQUEST_MIN
+    }
+
     /// True if a program wrote a file of this size in large requests, and none has read it completely since. Its reads
     /// will likely be large too, and filling pages would only cost a copy. A second read profits from pages.
     pub(crate) fn are_useless(&self, size: u64) -> bool {
@@ -132,11 +133,26 @@ impl<V> Pages<V> {
 mod tests {
     use super::*;
 
+    /// Decides as an open does whether to keep the pages. `holds` tells if a version is still current, `now` is the
+    /// current one.
+    fn keep(
+        pages: &mut Pages<u32>,
+        handle: u64,
+        holds: impl FnOnce(&u32) -> bool,
+        now: Option<u32>,
+    ) -> bool {
+        let is_kept = pages.version().is_some_and(|version| holds(&version));
+        if !is_kept {
+            pages.begin_drop(handle, now);
+        }
+        is_kept
+    }
+
     #[test]
     fn open_keeps_pages_if_content_has_not_changed_since_the_drop() {
         let mut pages = Pages::<u32>::default();
         let open = |pages: &mut Pages<u32>, handle, content| {
-            pages.keep(handle, |version| *version == content, || Some(content))
+            keep(pages, handle, |version| *version == content, Some(content))
         };
         assert!(!open(&mut pages, 1, 7));
         // The first open may not have dropped them yet. Then both drop them, and the last one counts.
@@ -149,9 +165,9 @@ mod tests {
         pages.note_close(6);
         assert!(open(&mut pages, 7, 8));
         // This backend has no versions.
-        assert!(!pages.keep(8, |_| false, || None));
+        assert!(!keep(&mut pages, 8, |_| false, None));
         pages.note_close(8);
-        assert!(!pages.keep(9, |_| true, || None));
+        assert!(!keep(&mut pages, 9, |_| true, None));
     }
 
     #[test]

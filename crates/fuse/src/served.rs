@@ -6,7 +6,7 @@ use crate::inodes::{Inode, Inodes};
 use crate::limits::{FRESH, FRESH_SNAPSHOT};
 use crate::options::Cache;
 use crate::passing::Dropper;
-use dfs::{Dfs, File, Version};
+use dfs::{Dfs, File};
 use fuser::FopenFlags;
 use rustix::fs::OFlags;
 use std::sync::Arc;
@@ -83,10 +83,7 @@ impl Served {
         let direct = self.is_direct(inode, file, flags);
         // Nothing changes the files of a snapshot. With write-back, the pages are the newest data.
         let always = self.still || self.cache == Cache::Writeback;
-        let holds = |version: &Version| file.is_unchanged(version);
-        let now = || file.version().unwrap_or(None);
-        let keep = || inode.with_pages(|pages| pages.keep(handle, holds, now));
-        let kept = always || !direct && keep();
+        let kept = always || !direct && keeps_pages(inode, file, handle);
         inode.with_pages(|pages| {
             if !kept {
                 pages.note_drop();
@@ -122,7 +119,12 @@ impl Served {
             _ if !self.maps_direct.load(Ordering::Relaxed) => false,
             _ if inode.with_pages(|pages| pages.are_bypassed()) => true,
             OFlags::RDWR => size() == 0,
-            _ => inode.with_pages(|pages| pages.are_useless(size())),
+            _ if !inode.with_pages(|pages| pages.may_be_useless()) => false,
+            _ => {
+                // The request for the size may take long, so not under the lock.
+                let size = size();
+                inode.with_pages(|pages| pages.are_useless(size))
+            }
         }
     }
 
@@ -147,4 +149,17 @@ impl Served {
 
 fn may_write(flags: i32) -> bool {
     OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE != OFlags::RDONLY
+}
+
+/// True if the pages may be kept at an open through `handle`. Otherwise notes that it drops them. Requests for versions
+/// may take long, so the inode is not locked meanwhile.
+fn keeps_pages(inode: &Inode, file: &File, handle: u64) -> bool {
+    let known = inode.with_pages(|pages| pages.version());
+    if known.is_some_and(|version| file.is_unchanged(&version)) {
+        return true;
+    }
+    // The version is read before the kernel drops the pages, so pages read later are at least as new.
+    let now = file.version().unwrap_or(None);
+    inode.with_pages(|pages| pages.begin_drop(handle, now));
+    false
 }
