@@ -49,12 +49,12 @@ impl Written<'_> {
     fn past_pages(&self, inode: &Arc<Inode>, file: &File) -> Answer<Option<Passage>> {
         let len = self.data.len() as u64;
         if has(self.flags, OFlags::APPEND) {
-            let start = file.append(self.data)?;
             if !self.passes {
                 // `O_APPEND` was set after the open. The kernel holds the pages of the write until it has the reply.
-                return Ok(None);
+                return Ok(file.append(self.data).map(|_| None)?);
             }
-            return Ok(Passage::begin(inode, start..start + len).if_filled());
+            let append = || Ok(file.append(self.data).map(|start| start..start + len)?);
+            return Ok(Passage::append(inode, append)?.if_filled());
         }
         let passage = Passage::begin(inode, self.offset..self.offset + len);
         file.write_at(self.offset, self.data)?;
@@ -142,8 +142,12 @@ impl Served {
         }
     }
 
-    /// Serves `lseek` with `SEEK_DATA` and `SEEK_HOLE`: the offset at which data or a hole begins.
+    /// Serves `lseek` with `SEEK_DATA` and `SEEK_HOLE`: the offset at which data or a hole begins. With write-back, the
+    /// kernel has data that is not stored yet, so it must take the whole file for data: it does after `ENOSYS`.
     pub(crate) fn seek(&self, number: u64, offset: i64, whence: i32) -> Answer<i64> {
+        if self.cache == Cache::Writeback {
+            return Err(Errno::ENOSYS.into());
+        }
         let file = self.open_file(number)?;
         let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
         let found = match whence {

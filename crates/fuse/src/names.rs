@@ -56,9 +56,14 @@ impl Served {
         flags: i32,
     ) -> Answer<(FileAttr, Opened)> {
         let (dir, by_user) = (self.inode(parent)?.node(), new.owner.is_user());
-        let exclusive = has(flags, OFlags::EXCL);
-        let create = Create { exclusive, open: true, ..new.within(&dir, Kind::File) };
-        let node = dir.create(name, &create)?;
+        let exclusive = Create { exclusive: true, open: true, ..new.within(&dir, Kind::File) };
+        let (node, flags) = match dir.create(name, &exclusive) {
+            Err(error) if error.kind() == ErrorKind::Exists && !has(flags, OFlags::EXCL) => {
+                (dir.create(name, &Create { exclusive: false, ..exclusive })?, flags)
+            }
+            // Truncating a file clears set-id bits, but a new file has those that the program gives it.
+            made => (made?, flags & !libc::O_TRUNC),
+        };
         let inode = self.inodes.tell(node.clone());
         let opened = self.open_inode(&inode, flags, by_user).and_then(|file| {
             let attr = node.attr_as_found().inspect_err(|_| inode.unopen())?;
@@ -165,5 +170,57 @@ impl Served {
     pub(crate) fn told(&self, node: Node) -> Answer<FileAttr> {
         let attr = node.attr_as_found()?;
         Ok(shown(self.inodes.tell(node).number(), &attr))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inodes::ROOT;
+    use crate::options::Cache;
+    use crate::passing::Dropper;
+    use dfs::{Dfs, MountOptions, NewDfs};
+    use esker::backend::NewContainer;
+    use esker::backend::memory::Memory;
+    use esker::types::info::OpenMode;
+    use esker::{Pool, Wait};
+    use std::sync::Arc;
+
+    /// An empty file system in memory.
+    fn served(cache: Cache) -> Served {
+        let pool = Pool::from_backend(Arc::new(Memory::new(2)), OpenMode::ReadWrite);
+        Dfs::create_container(&pool, &NewContainer::named("c"), &NewDfs::default()).unwrap();
+        let container = pool.open_container("c", OpenMode::ReadWrite).wait().unwrap();
+        let dfs = Dfs::mount(container, MountOptions::default()).unwrap();
+        Served::new(dfs, cache, false, Dropper::new().0)
+    }
+
+    const USER: Caller = Caller { uid: 1000, gid: 1000 };
+
+    #[test]
+    fn new_file_keeps_set_id_bits_and_an_existing_one_loses_them_when_truncated() {
+        let served = served(Cache::Auto);
+        let flags = libc::O_CREAT | libc::O_TRUNC | libc::O_RDWR;
+        let mode_after = || {
+            let new = New::by(USER, libc::S_IFREG | 0o4755);
+            let (attr, _) = served.create(ROOT, b"f", new, flags).unwrap();
+            (attr.perm, served.attributes(attr.ino.0).unwrap().perm)
+        };
+        assert_eq!(mode_after(), (0o4755, 0o4755));
+        assert_eq!(mode_after().1, 0o755);
+        let again = served.create(ROOT, b"f", New::by(USER, 0o644), flags | libc::O_EXCL);
+        assert_eq!(again.err(), Some(Errno::EEXIST.into()));
+    }
+
+    /// The kernel has data that the server does not know. After this error it takes everything for data.
+    #[test]
+    fn holes_are_not_sought_while_the_kernel_delays_writes() {
+        for (cache, is_refused) in [(Cache::Auto, false), (Cache::Writeback, true)] {
+            let served = served(cache);
+            let new = New::by(USER, libc::S_IFREG | 0o644);
+            let (attr, _) = served.create(ROOT, b"f", new, libc::O_RDWR).unwrap();
+            let hole = served.seek(attr.ino.0, 0, libc::SEEK_HOLE);
+            assert_eq!(hole == Err(Errno::ENOSYS.into()), is_refused);
+        }
     }
 }

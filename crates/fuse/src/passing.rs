@@ -55,6 +55,18 @@ impl Passage {
         Self { inode: Arc::clone(inode), range }
     }
 
+    /// Appends by `append`, which returns the range: it is known only then. Write-backs wait meanwhile, and then leave
+    /// out that range.
+    pub(crate) fn append(
+        inode: &Arc<Inode>,
+        append: impl FnOnce() -> Answer<Range<u64>>,
+    ) -> Answer<Self> {
+        let mut passing = inode.passing.lock();
+        let range = append()?;
+        passing.push(range.clone());
+        Ok(Self { inode: Arc::clone(inode), range })
+    }
+
     /// Returns the write if the kernel may have read pages during it, so that the caller must drop them. Otherwise the
     /// write ends here.
     pub(crate) fn if_filled(self) -> Option<Self> {
