@@ -1,5 +1,6 @@
 //! Finds the file system and the medium of a path.
 use esker::types::{Error, Result};
+use esker_fuse::unescape_mount_field;
 use std::path::{Path, PathBuf};
 
 /// A mounted file system.
@@ -39,7 +40,7 @@ impl Mount {
         let path = path
             .canonicalize()
             .map_err(|error| Error::io(format!("looking for {}", path.display()), &error))?;
-        let table = std::fs::read_to_string("/proc/self/mountinfo")
+        let table = std::fs::read("/proc/self/mountinfo")
             .map_err(|error| Error::io("reading /proc/self/mountinfo", &error))?;
         Ok(find(&table, &path))
     }
@@ -75,8 +76,9 @@ impl Media {
 
 /// Finds the innermost mount that contains the path. If several have the same mount point, the last one hides the
 /// others.
-fn find(table: &str, path: &Path) -> Mount {
-    let above = table.lines().filter_map(parse).filter(|mount| path.starts_with(&mount.point));
+fn find(table: &[u8], path: &Path) -> Mount {
+    let mounts = table.split(|byte| *byte == b'\n').filter_map(parse);
+    let above = mounts.filter(|mount| path.starts_with(&mount.point));
     above.max_by_key(|mount| mount.point.components().count()).unwrap_or_else(|| Mount {
         point: PathBuf::from("/"),
         fs_type: "unknown".to_owned(),
@@ -86,33 +88,31 @@ fn find(table: &str, path: &Path) -> Mount {
 }
 
 /// Parses a line of `/proc/self/mountinfo`: `36 35 98:0 /root /point options [optional ...] - type source
-/// super-options`.
-fn parse(line: &str) -> Option<Mount> {
-    let (mount, device) = line.split_once(" - ")?;
-    let point = mount.split(' ').nth(4)?;
-    let options = mount.split(' ').nth(5)?;
-    let mut device = device.split(' ');
+/// super-options`. Paths may have any bytes.
+fn parse(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let (point, options) = (fields.nth(4)?, fields.next()?);
+    let mut device = fields.skip_while(|field| *field != b"-").skip(1);
     let (fs_type, source) = (device.next()?, device.next()?);
-    let is_dax = |options: &str| options.split(',').any(|one| one == "dax" || one == "dax=always");
+    let is_dax = |options: &[u8]| {
+        let mut options = options.split(|byte| *byte == b',');
+        options.any(|one| one == b"dax" || one == b"dax=always")
+    };
     Some(Mount {
-        point: PathBuf::from(unescape(point)),
-        fs_type: fs_type.to_owned(),
-        source: unescape(source),
+        point: unescape_mount_field(point),
+        fs_type: String::from_utf8_lossy(fs_type).into_owned(),
+        source: unescape_mount_field(source).display().to_string(),
         dax: is_dax(options) || device.next().is_some_and(is_dax),
     })
-}
-
-/// Replaces the octal codes by which the kernel writes blanks and backslashes.
-fn unescape(text: &str) -> String {
-    let codes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    codes.iter().fold(text.to_owned(), |text, (code, plain)| text.replace(code, plain))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
 
-    const TABLE: &str = "\
+    const TABLE: &[u8] = b"\
 21 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
 22 21 0:5 / /dev rw - devtmpfs dev rw
 23 22 0:20 / /dev/shm rw - tmpfs shm rw,size=1g
@@ -120,6 +120,7 @@ mod tests {
 25 21 259:0 / /pmem rw - xfs /dev/pmem0 rw,dax=always
 26 21 0:40 / /over rw - ext4 /dev/vdb rw
 27 26 0:41 / /over rw - fuse.sshfs me@there: rw
+28 21 0:42 / /b\xfd rw - tmpfs none rw
 ";
 
     #[test]
@@ -130,7 +131,9 @@ mod tests {
         assert_eq!(fs_type("/home"), "ext4");
         assert_eq!(fs_type("/net/my data/x"), "nfs4");
         assert_eq!(fs_type("/over/there"), "fuse.sshfs");
-        assert_eq!(find("", Path::new("/x")).fs_type, "unknown");
+        let bytes = OsStr::from_bytes(b"/b\xfd/x");
+        assert_eq!(find(TABLE, Path::new(bytes)).fs_type, "tmpfs");
+        assert_eq!(find(b"", Path::new("/x")).fs_type, "unknown");
     }
 
     #[test]

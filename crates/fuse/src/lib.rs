@@ -27,5 +27,5 @@ mod xattr;
 pub use mount::Mount;
 pub use options::{Cache, Options, Transport};
 pub use ring::check_ring;
-pub use table::Mounted;
+pub use table::{Mounted, unescape_mount_field};
 pub use unmount::{When, unmount};

@@ -21,7 +21,7 @@ impl Mounted {
     /// [`ErrorKind::NotFound`] if there is none; errors of reading the table.
     pub fn on(dir: &Path) -> Result<Self> {
         let dir = absolute(dir)?;
-        let table = std::fs::read_to_string("/proc/self/mountinfo")
+        let table = std::fs::read("/proc/self/mountinfo")
             .map_err(|error| Error::io("reading /proc/self/mountinfo", &error))?;
         find(&table, &dir).ok_or_else(|| {
             let message = format!("nothing is mounted through FUSE on {}", dir.display());
@@ -44,20 +44,26 @@ fn absolute(dir: &Path) -> Result<PathBuf> {
 }
 
 /// The FUSE mount on `dir`. A line of the table has the mount point in its fifth field, and type and source after
-/// ` - `. The last line that names the directory wins: later mounts hide earlier ones.
-fn find(table: &str, dir: &Path) -> Option<Mounted> {
-    let on_dir = |line: &&str| line.split(' ').nth(4).is_some_and(|at| unescaped(at) == dir);
-    let line = table.lines().rev().find(on_dir)?;
-    let (_, tail) = line.split_once(" - ")?;
-    let mut tail = tail.split(' ');
+/// ` - `. The last line that names the directory wins: later mounts hide earlier ones. Paths may have any bytes.
+fn find(table: &[u8], dir: &Path) -> Option<Mounted> {
+    let on_dir =
+        |line: &&[u8]| fields(line).nth(4).is_some_and(|at| unescape_mount_field(at) == dir);
+    let line = table.split(|byte| *byte == b'\n').rev().find(on_dir)?;
+    let mut tail = fields(line).skip_while(|field| *field != b"-").skip(1);
     let (kind, source) = (tail.next()?, tail.next()?);
-    let source = unescaped(source).display().to_string();
-    (kind == "fuse" || kind.starts_with("fuse.")).then(|| Mounted { dir: dir.to_owned(), source })
+    let source = unescape_mount_field(source).display().to_string();
+    (kind == b"fuse" || kind.starts_with(b"fuse.")).then(|| Mounted { dir: dir.to_owned(), source })
 }
 
-/// Undoes the escapes in a field of the table of mounts: it has spaces, tabs, newlines and backslashes as `\ooo`.
-fn unescaped(field: &str) -> PathBuf {
-    let (mut bytes, mut rest) = (Vec::new(), field.as_bytes());
+/// The fields of a line of the table.
+fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| *byte == b' ')
+}
+
+/// Replaces the escapes in a field of the kernel's mount table: it has spaces, tabs, newlines and backslashes as `\ooo`.
+#[must_use]
+pub fn unescape_mount_field(field: &[u8]) -> PathBuf {
+    let (mut bytes, mut rest) = (Vec::new(), field);
     while let Some((&byte, tail)) = rest.split_first() {
         let octal = tail.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
         match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
@@ -77,18 +83,21 @@ fn unescaped(field: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
 
-    const TABLE: &str = "\
+    const TABLE: &[u8] = b"\
 22 1 8:1 / / rw,relatime - ext4 /dev/root rw
 40 22 0:35 / /mnt/a\\040b rw,nosuid,nodev shared:7 - fuse tank/run1 rw,user_id=0,group_id=0
 41 22 0:36 / /mnt/c rw - fuse.esker esker:/p\\054q/run1 rw
 42 22 0:37 / /mnt/d rw - tmpfs none rw
 43 41 0:38 / /mnt/c rw - fuse other rw
+44 22 0:39 / /mnt/\xff rw - fuse bytes rw
 ";
 
     /// The source of the mount on `dir` in [`TABLE`].
-    fn source(dir: &str) -> Option<String> {
-        find(TABLE, Path::new(dir)).map(|mounted| mounted.source)
+    fn source(dir: impl AsRef<OsStr>) -> Option<String> {
+        find(TABLE, Path::new(&dir)).map(|mounted| mounted.source)
     }
 
     #[test]
@@ -96,6 +105,7 @@ mod tests {
         assert_eq!(source("/mnt/a b").as_deref(), Some("tank/run1"));
         assert_eq!(source("/mnt/d"), None);
         assert_eq!(source("/mnt"), None);
+        assert_eq!(source(OsStr::from_bytes(b"/mnt/\xff")).as_deref(), Some("bytes"));
     }
 
     #[test]
@@ -105,8 +115,8 @@ mod tests {
 
     #[test]
     fn escapes_are_read() {
-        assert_eq!(unescaped("/a\\040b\\134\\054"), Path::new("/a b\\,"));
-        assert_eq!(unescaped("/a\\04"), Path::new("/a\\04"));
+        assert_eq!(unescape_mount_field(b"/a\\040b\\134\\054"), Path::new("/a b\\,"));
+        assert_eq!(unescape_mount_field(b"/a\\04"), Path::new("/a\\04"));
     }
 
     #[test]
