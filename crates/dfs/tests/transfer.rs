@@ -220,6 +220,30 @@ fn entries_that_fail_are_listed_and_the_rest_is_copied() {
     assert_eq!(std::fs::read(place.to("blocked")).unwrap(), b"in the way");
 }
 
+/// The owner may write to a copy only until it is complete.
+#[test]
+fn copies_without_attributes_have_the_modes_of_the_originals() {
+    let place = Place::new("modes");
+    let set = |path: PathBuf, mode| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    };
+    std::fs::create_dir_all(place.from("dir")).unwrap();
+    std::fs::write(place.from("dir/read-only"), b"content").unwrap();
+    set(place.from("dir/read-only"), 0o444);
+    std::fs::create_dir_all(place.to("dir")).unwrap();
+    std::fs::write(place.to("dir/there"), b"content").unwrap();
+    set(place.to("dir/there"), 0o604);
+    std::fs::write(place.from("dir/there"), b"other content").unwrap();
+    set(place.from("dir/there"), 0o444);
+    set(place.to("dir"), 0o500);
+    let summary = place.copy(&Options { keep: false, mask: 0o022, ..Options::default() });
+    assert_eq!((summary.files, summary.failed), (2, 0), "{summary:?}");
+    let mode = |name| place.to(name).metadata().unwrap().mode() & 0o7777;
+    // A file or directory that was there keeps its mode.
+    let modes = [mode("dir"), mode("dir/read-only"), mode("dir/there")];
+    assert_eq!(modes, [0o500, 0o444, 0o604]);
+}
+
 /// A new file system that has, beside the file `kept`, entries whose names the object API stored.
 fn with_any_names(pool: &str, names: &[&[u8]]) -> Dfs {
     let place = esker_conformance::place::Place::new(pool);

@@ -18,6 +18,8 @@ use std::sync::Arc;
 const XATTR_BYTES_MAX: usize = 64 << 10;
 /// Bytes that the identity of an entry may have: a UUID and an object ID.
 const IDENTITY_BYTES_MAX: usize = 128;
+/// Mode bits by which the owner may read and write a file.
+const OWNER_WRITES: u32 = 0o600;
 /// Mode bits that another owner could misuse.
 const SET_ID: u32 = 0o6000;
 
@@ -37,8 +39,9 @@ pub struct HostFile {
 enum Opened {
     /// An existing file, to read.
     Old(File),
-    /// A new file, which gets its name when it is complete.
-    New(Draft),
+    /// A new file, which gets its name when it is complete. The number, if any, has the mode bits that it may keep then:
+    /// the owner has more until it is complete.
+    New(Draft, Option<u32>),
 }
 
 impl HostFile {
@@ -46,7 +49,7 @@ impl HostFile {
     fn file(&self) -> &File {
         match &self.opened {
             Opened::Old(file) => file,
-            Opened::New(draft) => &draft.file,
+            Opened::New(draft, _) => &draft.file,
         }
     }
 }
@@ -183,15 +186,14 @@ impl Tree for Host {
     /// Begins a [`Draft`] of the file, so that readers do not see an incomplete one unless it must be written in place.
     fn create(&self, dir: &Arc<Path>, name: &[u8], meta: &Meta) -> Result<(Arc<Path>, HostFile)> {
         let path = within(dir, name);
-        let begin =
-            || Draft::begin(&path, meta.mode & 0o777 | 0o600).map_err(|error| errno(&error));
+        let begin = || begin(&path, meta.mode & 0o777);
         let begun = match begin() {
             // A file that may not be opened, or is being executed, is removed and created again.
             Err(Errno::ACCESS | Errno::TXTBSY) => fs::unlink(&*path).and_then(|()| begin()),
             begun => begun,
         };
-        let draft = begun.map_err(|cause| io_error("creating", &path, cause))?;
-        let file = HostFile { opened: Opened::New(draft), path: Arc::clone(&path) };
+        let opened = begun.map_err(|cause| io_error("creating", &path, cause))?;
+        let file = HostFile { opened, path: Arc::clone(&path) };
         Ok((path, file))
     }
 
@@ -209,12 +211,14 @@ impl Tree for Host {
 
     /// Sets owner, mode and time before the file gets its name, so that a file with the name is complete.
     fn finish(&self, node: &Arc<Path>, file: HostFile, keep: Option<&Meta>) -> Result<()> {
-        if let Some(meta) = keep {
-            set_owner_mode_time(file.file(), meta)
-                .map_err(|cause| io_error("setting mode and time of", node, cause))?;
-        }
+        let set = match (keep, &file.opened) {
+            (Some(meta), _) => set_owner_mode_time(file.file(), meta),
+            (None, Opened::New(draft, Some(mode))) => narrow_mode(&draft.file, *mode),
+            _ => Ok(()),
+        };
+        set.map_err(|cause| io_error("setting mode and time of", node, cause))?;
         match file.opened {
-            Opened::New(draft) => {
+            Opened::New(draft, _) => {
                 draft.publish().map_err(|error| io_error("naming", node, errno(&error)))
             }
             Opened::Old(_) => Ok(()),
@@ -279,6 +283,21 @@ fn open(path: &Arc<Path>) -> rustix::io::Result<HostFile> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = fs::open(&**path, flags, Mode::empty())?;
     Ok(HostFile { opened: Opened::Old(fd.into()), path: Arc::clone(path) })
+}
+
+/// Begins a draft of a file with this mode. Its owner may write to it until it is complete, but a file that it replaces
+/// keeps its own mode.
+fn begin(path: &Path, mode: u32) -> rustix::io::Result<Opened> {
+    let is_widened = mode & OWNER_WRITES != OWNER_WRITES;
+    let is_narrowed = is_widened && matches!(fs::lstat(path), Err(Errno::NOENT));
+    let draft = Draft::begin(path, mode | OWNER_WRITES).map_err(|error| errno(&error))?;
+    Ok(Opened::New(draft, is_narrowed.then_some(mode)))
+}
+
+/// Removes all permission bits of a file but those in `mode`.
+fn narrow_mode(file: &File, mode: u32) -> rustix::io::Result<()> {
+    let own = fs::fstat(file)?.st_mode;
+    fs::fchmod(file, Mode::from_raw_mode(own & mode))
 }
 
 /// Sets owner, mode and, last, time.

@@ -88,17 +88,20 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         let meta = self.as_kept(self.from.meta(&waiting.node)?);
         let (dir, name) = (&waiting.into.node, &waiting.name);
         let found = if waiting.into.is_new { None } else { self.to.find(dir, name)? };
-        let (node, is_new) = match found {
+        let is_new = found.is_none();
+        // The directory, and the metadata to set at the end unless that of the original is kept.
+        let (node, own) = match found {
             Some((node, there)) if there.kind == Some(Kind::Directory) => {
-                if there.mode & OWN != OWN {
+                let is_widened = there.mode & OWN != OWN;
+                if is_widened {
                     self.to.set_meta(&node, &Meta { mode: there.mode | OWN, ..there })?;
                 }
-                (node, false)
+                (node, is_widened.then_some(there))
             }
             Some((node, _)) => return Err(not_a_directory_error(&self.to.path(&node))),
-            None => (self.to.mkdir(dir, name, &meta)?, true),
+            None => (self.to.mkdir(dir, name, &meta)?, Some(meta)),
         };
-        let finish = (is_new || self.options.keep).then_some(meta);
+        let finish = if self.options.keep { Some(meta) } else { own };
         self.copy_xattrs(&waiting.node, |name, value| self.to.set_xattr(&node, name, value))?;
         add(&self.progress.directories, 1);
         let parent = Some(Arc::clone(&waiting.into));
