@@ -5,6 +5,7 @@ use crate::file::File;
 use crate::pool::Pool;
 use crate::store_name;
 use crate::text;
+use dfs::limits::LINKS_MAX;
 use dfs::{
     Anchor, Attr, Create, Dfs, Follow, Kind, MountOptions, Node, Open, Rename, RenameMode, SetAttr,
     Time,
@@ -69,17 +70,31 @@ impl FileSystem {
         self.node(path, follow)?.attr_as_found()
     }
 
-    /// The file at `path`; created if it is missing and `new` is given.
+    /// Opens the file at `path`, which is created if it is missing and `new` is given.
     fn opened(&self, path: &Path, open: Open, new: Option<Create>) -> Result<dfs::File> {
-        match (self.node(path, true), new) {
+        let find = || match (self.node(path, true), new) {
             (Ok(_), Some(new)) if new.exclusive => Err(exists_error(path)),
-            (Ok(node), _) => node.open(open),
-            (Err(error), Some(new)) if error.kind() == ErrorKind::NotFound => {
-                let (dir, name) = self.parent(path)?;
-                dir.create(name, &Create { open: true, ..new })?.open(open)
+            (Err(error), Some(new)) if is_missing(&error) => {
+                self.created(path, &Create { open: true, ..new })
             }
-            (Err(error), _) => Err(error),
+            (found, _) => found,
+        };
+        dfs::find_and(find, |node| node.open(open), is_missing)
+    }
+
+    /// Creates a file at `path`, or where a symbolic link there leads. Returns a file that exists by then.
+    fn created(&self, path: &Path, new: &Create) -> Result<Node> {
+        let (mut from, mut path) = (self.fs.root(), path.as_os_str().as_bytes().to_vec());
+        for _ in 0..=LINKS_MAX {
+            let (dir, name) = self.fs.resolve_parent(&from, &path)?;
+            let found = dir.create(name, new)?;
+            if found.kind() != Kind::Symlink {
+                return Ok(found);
+            }
+            (from, path) = (dir, found.read_link()?);
         }
+        let path = String::from_utf8_lossy(&path);
+        Err(Error::new(ErrorKind::Loop, format!("too many symbolic links lead to {path}")))
     }
 
     /// Makes a directory and its missing parents. An existing directory is not an error.
@@ -87,17 +102,25 @@ impl FileSystem {
         let mut node = self.fs.root();
         for part in path.as_os_str().as_bytes().split(|byte| *byte == b'/') {
             if !part.is_empty() {
-                node = match node.mkdir(part, new) {
-                    Err(error) if error.kind() == ErrorKind::Exists => {
-                        self.fs.resolve(&node, part, Follow::All)?
-                    }
-                    made => made?,
-                };
+                node = self.directory_below(&node, part, new)?;
             }
         }
         match node.kind() {
             Kind::Directory => Ok(()),
             _ => Err(exists_error(path)),
+        }
+    }
+
+    /// The node under a name in a directory; makes a directory if nothing has the name.
+    fn directory_below(&self, dir: &Node, name: &[u8], new: &Create) -> Result<Node> {
+        let find = || self.fs.resolve(dir, name, Follow::All);
+        match find() {
+            Err(error) if is_missing(&error) => {}
+            found => return found,
+        }
+        match dir.mkdir(name, new) {
+            Err(error) if error.kind() == ErrorKind::Exists => find(),
+            made => made,
         }
     }
 }
@@ -307,7 +330,8 @@ impl FileSystem {
         mtime: Option<f64>,
     ) -> PyResult<()> {
         let set = SetAttr { mode, size, mtime: mtime.map(time), ..SetAttr::default() };
-        call(py, || self.node(&path, true)?.set_attr(&set).map(drop))
+        let set = |node: Node| node.set_attr(&set).map(drop);
+        call(py, || dfs::find_and(|| self.node(&path, true), set, is_missing))
     }
 
     /// Total and free space in bytes.
@@ -341,6 +365,11 @@ fn opened<'py>(container: &Bound<'py, PyAny>, read_only: bool) -> PyResult<Bound
     let (pool, label) = call(py, || store_name::split(&name, "tank/home"))?;
     let pool = Bound::new(py, Pool::connect(py, pool.to_owned(), mode)?)?;
     Bound::new(py, Container::open(&pool, label, mode, None)?)
+}
+
+/// True for the error of a missing entry.
+fn is_missing(error: &Error) -> bool {
+    error.kind() == ErrorKind::NotFound
 }
 
 /// True for errors that mean that a path does not exist.

@@ -118,6 +118,22 @@ def test_directories(files):
     assert files.remove_tree("run") == 3 and files.listdir() == []
 
 
+def test_links_to_nothing_lead_to_new_files(files):
+    files.mkdir("d")
+    files.symlink("d/link", "link")
+    files.symlink("../new", "d/link")
+    with files.open("link", "w") as file:
+        file.write("12345")
+    assert files.stat("new")["size"] == 5
+    assert files.stat("link", follow=False)["type"] == "link"
+    files.symlink("gone", "other")
+    with pytest.raises(FileExistsError):
+        files.open("other", "x")
+    files.symlink("loop", "loop")
+    with pytest.raises(OSError):
+        files.open("loop", "w")
+
+
 def test_attributes(files):
     with files.open("a", "w") as file:
         file.write("12345")
