@@ -174,7 +174,7 @@ impl Served {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::inodes::ROOT;
     use crate::options::Cache;
@@ -187,7 +187,7 @@ mod tests {
     use std::sync::Arc;
 
     /// An empty file system in memory.
-    fn served(cache: Cache) -> Served {
+    pub(crate) fn served(cache: Cache) -> Served {
         let pool = Pool::from_backend(Arc::new(Memory::new(2)), OpenMode::ReadWrite);
         Dfs::create_container(&pool, &NewContainer::named("c"), &NewDfs::default()).unwrap();
         let container = pool.open_container("c", OpenMode::ReadWrite).wait().unwrap();

@@ -151,6 +151,29 @@ impl ToDrop {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inodes::ROOT;
+    use crate::names::tests::served;
+    use crate::options::Cache;
+
+    /// A write-back during the append would store zeros where the appended bytes are.
+    #[test]
+    fn write_backs_wait_for_the_range_of_an_append() {
+        let served = served(Cache::Auto);
+        let inode = served.inode(ROOT).unwrap();
+        let append = || {
+            assert!(inode.passing.0.try_lock().is_err());
+            Ok(10..20)
+        };
+        let passage = Passage::append(&inode, append).unwrap();
+        let mut parts = Vec::new();
+        let note = |part: Range<u64>| {
+            parts.push((part.start, part.end));
+            Ok(())
+        };
+        inode.passing.around(0..30, note).unwrap();
+        assert_eq!(parts, [(0, 10), (20, 30)]);
+        drop(passage);
+    }
 
     #[test]
     fn ranges_of_bypassing_writes_are_left_out() {
