@@ -9,6 +9,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -26,7 +28,27 @@ const ENTRY_BYTES: usize = 32;
 pub fn open_plain(path: &Path, write: bool) -> io::Result<File> {
     // NONBLOCK: opening a pipe must not wait for its other end.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    match open_with(path, write, flags) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => open_leased(path, write, error),
+        opened => opened,
+    }
+}
+
+fn open_with(path: &Path, write: bool, flags: OFlags) -> io::Result<File> {
     File::options().read(true).write(write).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+/// Opens a regular file on which another process has a lease, as the server of a network file system has for a
+/// delegation. Waits until the kernel has ended the lease. Returns `refused` for another kind of file.
+fn open_leased(path: &Path, write: bool, refused: io::Error) -> io::Result<File> {
+    let found = open_with(path, false, OFlags::PATH | OFlags::NOFOLLOW)?;
+    match found.metadata()?.is_file() {
+        true => {
+            let same = format!("/proc/self/fd/{}", found.as_raw_fd());
+            open_with(Path::new(&same), write, OFlags::NOCTTY)
+        }
+        false => Err(refused),
+    }
 }
 
 /// Makes a network file system look up a path again, because it may have cached a file that another node has replaced
@@ -142,7 +164,10 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
     use std::fs;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::fs::{FileExt, MetadataExt};
     use std::path::PathBuf;
+    use std::process::{Command, Stdio};
     use std::sync::atomic::{AtomicBool, Ordering};
 
     /// More names than the first buffer has room for.
@@ -192,6 +217,35 @@ mod tests {
         let unique: BTreeSet<_> = names_in(&site.listed()).unwrap().into_iter().collect();
         assert_eq!(unique, names.into_iter().collect());
         assert_eq!(names_in(&site.file(0)).unwrap_err().kind(), io::ErrorKind::NotADirectory);
+    }
+
+    /// A process that holds a lease, as the server of a network file system does. The kernel ends it by a signal when the
+    /// lease is broken.
+    const HOLDER: &str = "import fcntl, os, signal, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print('ready', flush=True)
+signal.pause()";
+
+    #[test]
+    fn leased_files_are_opened_when_the_lease_has_ended() {
+        let path = std::env::temp_dir().join(format!("esker-lease-{}", std::process::id()));
+        fs::write(&path, b"content").unwrap();
+        let mut python = Command::new("python3");
+        python.args(["-c", HOLDER]).arg(&path).stdout(Stdio::piped()).stderr(Stdio::null());
+        let Ok(mut holder) = python.spawn() else {
+            return esker_testing::skip("there is no python3");
+        };
+        let mut told = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut told).unwrap();
+        let opened = open_plain(&path, true);
+        let _ = holder.kill();
+        holder.wait().unwrap();
+        fs::remove_file(&path).unwrap();
+        match told.as_str() {
+            "ready\n" => assert_eq!(io::read_to_string(opened.unwrap()).unwrap(), "content"),
+            _ => esker_testing::skip("the file system has no leases"),
+        }
     }
 
     /// On tmpfs, a listing in parts misses files that are replaced meanwhile.
