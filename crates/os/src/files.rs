@@ -2,12 +2,12 @@
 use esker_types::{Error, Result};
 use rustix::fs::{
     Access, AtFlags, CWD, FallocateFlags, OFlags, RawDir, StatVfsMountFlags, StatxFlags, Timespec,
-    Timestamps, UTIME_NOW, accessat, fallocate, fstatvfs, statx, utimensat,
+    Timestamps, UTIME_NOW, accessat, fallocate, fstatvfs, seek, statx, utimensat,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
@@ -48,6 +48,47 @@ fn open_leased(path: &Path, write: bool, refused: io::Error) -> io::Result<File>
             open_with(Path::new(&same), write, OFlags::NOCTTY)
         }
         false => Err(refused),
+    }
+}
+
+/// Copies the content of a file into an empty one, and leaves its holes out. Calls `after_each` after each part of at
+/// most `part_bytes`.
+///
+/// # Errors
+/// Errors of the file system.
+pub fn copy_sparse(
+    mut from: &File,
+    mut to: &File,
+    part_bytes: u64,
+    after_each: impl Fn(),
+) -> io::Result<()> {
+    let mut at = 0;
+    while let Some(data) = next_data(from, at)? {
+        at = data.start;
+        from.seek(SeekFrom::Start(at))?;
+        to.seek(SeekFrom::Start(at))?;
+        let copied = io::copy(&mut from.take(part_bytes.min(data.end - at)), &mut to)?;
+        // The file was truncated meanwhile.
+        if copied == 0 {
+            break;
+        }
+        at += copied;
+        after_each();
+    }
+    to.set_len(from.metadata()?.len().max(at))
+}
+
+/// The next range of a file, from byte `at` on, that is not a hole; `None` at its end. On file systems that do not know
+/// holes, all of the file is data.
+fn next_data(file: &File, at: u64) -> io::Result<Option<Range<u64>>> {
+    match seek(file, rustix::fs::SeekFrom::Data(at)) {
+        Ok(start) => Ok(Some(start..seek(file, rustix::fs::SeekFrom::Hole(start))?)),
+        Err(Errno::NXIO) => Ok(None),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => {
+            let len = file.metadata()?.len();
+            Ok((at < len).then_some(at..len))
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -246,6 +287,25 @@ signal.pause()";
             "ready\n" => assert_eq!(io::read_to_string(opened.unwrap()).unwrap(), "content"),
             _ => esker_testing::skip("the file system has no leases"),
         }
+    }
+
+    #[test]
+    fn copies_leave_holes_out() {
+        const HOLE: u64 = 4 << 20;
+        let directory = std::env::temp_dir().join(format!("esker-holes-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let (from, to) = (directory.join("from"), directory.join("to"));
+        let original = File::create_new(&from).unwrap();
+        for at in [0, HOLE] {
+            original.write_all_at(&[7; 100], at).unwrap();
+        }
+        original.set_len(2 * HOLE).unwrap();
+        let original = File::open(&from).unwrap();
+        copy_sparse(&original, &File::create_new(&to).unwrap(), 64, || ()).unwrap();
+        assert!(fs::read(&from).unwrap() == fs::read(&to).unwrap());
+        let allocated = |path| fs::metadata(path).unwrap().blocks() * 512;
+        assert!(allocated(&to) < HOLE || allocated(&from) >= HOLE);
+        fs::remove_dir_all(directory).unwrap();
     }
 
     /// On tmpfs, a listing in parts misses files that are replaced meanwhile.

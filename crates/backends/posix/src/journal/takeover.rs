@@ -15,9 +15,11 @@ use crate::chunk::reserve;
 use crate::files::{self, damaged, io_error, none_if_missing};
 use crate::lock::{LEASE, Locks};
 use crate::owner;
+use esker_os::{copy_sparse, open_plain};
 use esker_types::{ErrorKind, ObjectId, Result};
-use std::fs::File;
-use std::io::{self, Read};
+use std::fs::{File, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -121,14 +123,32 @@ fn array_steps(record: &Record) -> impl Iterator<Item = (usize, ObjectId, &Array
     })
 }
 
-/// Copies a file with its permissions. Calls `after_each` after each part.
+/// Copies a file with its owner, group and mode. Calls `after_each` after each part. Fails if this process may not write
+/// the file: by a copy, which belongs to it, it would take the file from its owner.
 fn copy_file(from: &Path, to: &Path, after_each: impl Fn()) -> io::Result<File> {
-    let (mut from, mut copy) = (File::open(from)?, File::create(to)?);
-    copy.set_permissions(from.metadata()?.permissions())?;
-    while io::copy(&mut (&mut from).take(COPY_BYTES), &mut copy)? > 0 {
-        after_each();
-    }
+    let (from, copy) = (open_plain(from, true)?, File::create(to)?);
+    give_permissions(&copy, &from.metadata()?)?;
+    copy_sparse(&from, &copy, COPY_BYTES, after_each)?;
     Ok(copy)
+}
+
+/// Gives a copy the owner, the group and the mode of its original. Only a privileged process can set the owner. If this
+/// process cannot set the group, the group of the copy gets only the permissions that all users have.
+///
+/// # Errors
+/// `PermissionDenied` if the owner of the original could not write the copy.
+fn give_permissions(copy: &File, original: &Metadata) -> io::Result<()> {
+    let (owner, group) = (original.uid(), original.gid());
+    let given = fchown(copy, Some(owner), Some(group)).or_else(|_| fchown(copy, None, Some(group)));
+    let mut mode = original.mode() & 0o777;
+    if given.is_err() {
+        mode = (mode & !0o070) | ((mode & 0o007) << 3);
+    }
+    if copy.metadata()?.uid() != owner && mode & 0o022 == 0 {
+        let message = "its owner could not write the copy: let the owner complete the commit";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    copy.set_permissions(Permissions::from_mode(mode))
 }
 
 #[cfg(test)]
@@ -138,7 +158,6 @@ mod tests {
 
     #[test]
     fn copies_have_the_content_and_the_permissions() {
-        use std::os::unix::fs::PermissionsExt;
         let directory = std::env::temp_dir().join(format!("esker-copy-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         let (from, to) = (directory.join("from"), directory.join("to"));
@@ -148,6 +167,25 @@ mod tests {
         copy_file(&from, &to, || ()).unwrap();
         assert_eq!(fs::read(&to).unwrap(), b"content");
         assert_eq!(fs::metadata(&to).unwrap().permissions().mode() & 0o777, 0o660);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    /// Otherwise, the owner could not write the Array any more. Root keeps the owner; others may not copy the file.
+    #[test]
+    fn copies_take_no_file_from_its_owner() {
+        let directory = std::env::temp_dir().join(format!("esker-owner-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let (from, to) = (directory.join("from"), directory.join("to"));
+        let original = File::create_new(&from).unwrap();
+        let is_root = fchown(&original, Some(65534), Some(65534)).is_ok();
+        original.set_permissions(Permissions::from_mode(0o444)).unwrap();
+        match copy_file(&from, &to, || ()) {
+            Ok(copy) => {
+                let info = copy.metadata().unwrap();
+                assert!(is_root && (info.uid(), info.gid()) == (65534, 65534));
+            }
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied),
+        }
         fs::remove_dir_all(&directory).unwrap();
     }
 }
