@@ -41,12 +41,15 @@ impl Process {
     }
 
     /// Parses `/proc/PID/stat`. The program name, in parentheses, may contain any characters. After it, the state is
-    /// the first word and the start time the twentieth.
+    /// the first word, the number of threads the eighteenth, and the start time the twentieth. The main thread may have
+    /// ended (`pthread_exit`) while others of the process run.
     fn from_stat(stat: &str) -> Self {
         let Some((_, after)) = stat.rsplit_once(')') else { return Self::Hidden };
         let mut words = after.split_whitespace();
-        match (words.next(), words.nth(18)) {
-            (Some("Z" | "X"), _) => Self::Ended,
+        let (state, threads, start) = (words.next(), words.nth(16), words.nth(1));
+        let threads = threads.and_then(|count| count.parse::<u32>().ok());
+        match (state, start) {
+            (Some("Z" | "X"), _) if threads.is_none_or(|count| count <= 1) => Self::Ended,
             (_, Some(start)) => Self::Runs(start.to_owned()),
             _ => Self::Hidden,
         }
@@ -122,5 +125,12 @@ mod tests {
         assert_eq!(Process::find(child.id()), Process::Ended);
         assert_eq!(Process::from_stat("7 (a) b) Z 1"), Process::Ended);
         assert_eq!(Process::from_stat("7 (cut) S 1"), Process::Hidden);
+    }
+
+    #[test]
+    fn process_without_its_main_thread_has_not_ended() {
+        let stat = |threads: u32| format!("7 (a) Z {}{threads} 0 5 0", "0 ".repeat(16));
+        assert_eq!(Process::from_stat(&stat(2)), Process::Runs("5".to_owned()));
+        assert_eq!(Process::from_stat(&stat(1)), Process::Ended);
     }
 }
