@@ -133,7 +133,11 @@ impl PosixPool {
         let rest = EARLIER.iter().find_map(|format| text.strip_prefix(line(format).as_bytes()));
         let Some(rest) = rest else { return Ok(()) };
         let new = [line(FORMAT).as_bytes(), rest].concat();
-        let file = files.temporary(|file| files::write_parts(file, &[&new]))?;
+        // Without the sync, a failure of the machine after the rename could leave an empty superblock.
+        let file = files.temporary(|file| {
+            files::write_parts(file, &[&new])?;
+            file.sync_all()
+        })?;
         files.replace(&file, &superblock).map(drop)
     }
 
