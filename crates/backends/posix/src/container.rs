@@ -1,5 +1,6 @@
 //! Containers: directories named by UUID, and labels that refer to them.
 use super::files::{self, Files, discard, io_error};
+use super::journal::Headings;
 use super::lock::{Locks, ThreadLocks};
 use super::meta::Meta;
 use super::pool::{CONTAINERS, LABELS, META, TMP};
@@ -30,6 +31,7 @@ pub(super) struct Container {
     pub(super) first_oid: u64,
     /// Numbers that this process has claimed. A forked child claims others.
     pub(super) oids: ForkLock<Block>,
+    pub(super) headings: ForkLock<Headings>,
     pub(super) leases: Leases,
     handles: Handles,
 }
@@ -48,6 +50,7 @@ impl Container {
             dir: directory.container(meta.uuid),
             first_oid: meta.first_oid,
             oids: ForkLock::default(),
+            headings: ForkLock::default(),
             leases: Leases::default(),
             handles: Handles::default(),
         }

@@ -20,12 +20,14 @@ use super::plan::{Plan, Step};
 use super::reservations::Reservations;
 use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_oid, put_u32};
 use esker_backend::handles::gone;
+use esker_os::look_up_again;
 use esker_types::{Error, ErrorKind, ObjectId, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 const MAGIC: &[u8; 8] = b"ESKRJRNL";
@@ -39,6 +41,9 @@ const MARKS: &str = "commits";
 const MARK_COUNT: u64 = 64;
 /// Attempts to make a directory that others remove while it is empty, as the journal's.
 pub(super) const MAKE_TRIES: u32 = 1000;
+
+/// Number of headings of commits that a process remembers for a container.
+const HEADINGS_MAX: usize = 64;
 
 /// Kinds of steps in a record.
 const PLACE: u32 = 0;
@@ -65,6 +70,18 @@ enum Entry {
     /// Changes an Array.
     Array(ObjectId, ArrayStep),
 }
+
+/// The part of a record by which others see whether to wait for the commit.
+pub(super) struct Heading {
+    /// The line of its process.
+    owner: String,
+    /// The objects that it changes.
+    oids: BTreeSet<ObjectId>,
+}
+
+/// Headings of commits that this process has read, by the paths of their directories. These have random names, so a
+/// path never belongs to another commit.
+pub(super) type Headings = BTreeMap<PathBuf, Arc<Heading>>;
 
 impl Record {
     /// The record as the content of a file.
@@ -383,6 +400,22 @@ impl Journal<'_> {
         Ok(record.map(|record| (taken, record)))
     }
 
+    /// The process and the objects of a commit; `None` if it has left the journal. They are read once per process,
+    /// because a record may be large, and every read of an object looks at all commits.
+    fn heading(&self, entered: &Path) -> Result<Option<Arc<Heading>>> {
+        if let Some(heading) = self.container.headings.lock().get(entered) {
+            return Ok(Some(Arc::clone(heading)));
+        }
+        let Some(record) = read_record(entered)? else { return Ok(None) };
+        let heading = Arc::new(Heading { owner: record.owner, oids: record.oids });
+        let mut headings = self.container.headings.lock();
+        if headings.len() >= HEADINGS_MAX {
+            headings.clear();
+        }
+        headings.insert(entered.to_owned(), Arc::clone(&heading));
+        Ok(Some(heading))
+    }
+
     /// Completes the commits that concern `oids`. The caller has the locks of these objects, so that their processes
     /// have died.
     pub(super) fn complete_left(&self, oids: &BTreeSet<ObjectId>) -> Result<()> {
@@ -390,10 +423,10 @@ impl Journal<'_> {
         while begun.elapsed() < WAIT_MAX {
             let mut is_settled = true;
             for entered in self.entered()? {
-                match read_record(&entered)? {
+                match self.heading(&entered)? {
                     // It has left the journal, or another process has taken it over.
                     None => is_settled = false,
-                    Some(record) if record.oids.is_disjoint(oids) => {}
+                    Some(heading) if heading.oids.is_disjoint(oids) => {}
                     Some(_) => {
                         self.complete(&entered)?;
                         is_settled = false;
@@ -413,8 +446,8 @@ impl Journal<'_> {
     /// this time.
     pub(super) fn wait_for_all(&self) -> Result<()> {
         for entered in self.entered()? {
-            if let Some(record) = read_record(&entered)? {
-                self.wait_for(&entered, &record)?;
+            if let Some(heading) = self.heading(&entered)? {
+                self.wait_for(&entered, &heading)?;
             }
         }
         Ok(())
@@ -443,10 +476,10 @@ impl Journal<'_> {
     pub(super) fn is_settled(&self, oid: ObjectId) -> Result<bool> {
         let mut settled = true;
         for entered in self.entered()? {
-            match read_record(&entered)? {
+            match self.heading(&entered)? {
                 None => settled = false,
-                Some(record) if record.oids.contains(&oid) => {
-                    self.wait_for(&entered, &record)?;
+                Some(heading) if heading.oids.contains(&oid) => {
+                    self.wait_for(&entered, &heading)?;
                     settled = false;
                 }
                 Some(_) => {}
@@ -456,13 +489,13 @@ impl Journal<'_> {
     }
 
     /// Waits until a commit has left the journal. Completes it if its process has died, or does not finish.
-    fn wait_for(&self, entered: &Path, record: &Record) -> Result<()> {
+    fn wait_for(&self, entered: &Path, heading: &Heading) -> Result<()> {
         let (begun, mut pause) = (Instant::now(), PAUSES.0);
         while begun.elapsed() < WAIT_MAX {
             if files::info(&entered.join(RECORD))?.is_none() {
                 return Ok(());
             }
-            if owner::has_ended(&record.owner) || begun.elapsed() > LEASE {
+            if owner::has_ended(&heading.owner) || begun.elapsed() > LEASE {
                 return self.complete(entered);
             }
             std::thread::sleep(pause);
@@ -480,9 +513,19 @@ fn commits_in(journal: &Path) -> Result<Vec<PathBuf>> {
 /// The record of a commit; `None` if it has left the journal.
 fn read_record(entered: &Path) -> Result<Option<Record>> {
     let path = entered.join(RECORD);
-    let Some(bytes) = files::read(&path)? else { return Ok(None) };
+    let Some(bytes) = files::read(&path)? else { return check_left(entered).map(|()| None) };
     let record = Record::from_bytes(&bytes);
     record.map(Some).ok_or_else(|| damaged(&path, "a commit in the journal is damaged"))
+}
+
+/// Fails if a commit whose record is missing is still in the journal. It enters and leaves the journal with its record.
+fn check_left(entered: &Path) -> Result<()> {
+    // The client of a network file system may have cached the directory.
+    look_up_again(entered);
+    match is_missing(entered) || files::info(&entered.join(RECORD))?.is_some() {
+        true => Ok(()),
+        false => Err(damaged(entered, "a commit in the journal has no record")),
+    }
 }
 
 /// Checks the commits in the journal of the container in a directory.

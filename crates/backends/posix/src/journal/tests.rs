@@ -432,6 +432,33 @@ fn damaged_commits_are_found_by_a_check() {
     assert!(problems.len() == 1 && problems[0].contains("journal"), "{problems:?}");
 }
 
+/// A directory in the journal without a record would make every read of its container wait.
+#[test]
+fn commit_without_a_record_is_reported_at_once() {
+    let site = Site::new("recordless");
+    let opened = site.opened();
+    write(&opened, 0);
+    let (_, entered, _) = die_after(&opened, 1);
+    fs::remove_file(entered.join(RECORD)).unwrap();
+    let mut dkeys = [DkeyFetch { dkey: b"d", cond: Cond::NONE, akeys: &mut [] }];
+    let read = site.opened().fetch(oids()[0], &mut dkeys, ReadAt::LATEST).wait();
+    assert_eq!(read.unwrap_err().kind(), ErrorKind::Corrupt);
+    let problems = PosixPool::check(&site.0).unwrap().problems;
+    assert!(problems.len() == 1 && problems[0].contains("journal"), "{problems:?}");
+}
+
+/// Reads of other objects read the record of a commit only once, because it may be large.
+#[test]
+fn record_of_a_commit_is_read_once() {
+    let site = Site::new("once");
+    let (opened, other) = (site.opened(), oid(8, ObjectType::KvHashed));
+    let (_, entered, _) = die_after(&opened, 1);
+    let read = || fetch(&opened, other, b"d", Fetch::single(FLAT_AKEY, Sink::None));
+    assert_eq!(read(), 0);
+    fs::write(entered.join(RECORD), b"cut").unwrap();
+    assert_eq!(read(), 0);
+}
+
 /// A commit that begins and ends while an object is read is seen completely.
 #[test]
 fn commit_during_a_read_is_seen_completely() {
