@@ -194,9 +194,9 @@ impl OpenContainer for Opened {
     }
 
     fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
-        let (container, files) = (&self.container, &self.pool.directory.files);
+        let (container, directory) = (&self.container, &self.pool.directory);
         let alive = container.check_alive();
-        Reply::Ready(alive.and_then(|()| oids::allocate(container, files, count)))
+        Reply::Ready(alive.and_then(|()| oids::allocate(container, directory, count)))
     }
 
     fn next_oid(&self) -> Reply<'_, u64> {

@@ -1,6 +1,7 @@
 //! Numbers for object ids: a process claims blocks by creating files, and allocates from them locally.
-use super::container::{Container, destroyed};
-use super::files::{self, Files};
+use super::container::{Container, PoolDirectory, destroyed};
+use super::files;
+use super::lock::Locks;
 use esker_backend::block::{Block, end_of_claim};
 use esker_types::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
@@ -12,12 +13,16 @@ const CLAIMS: &str = "oids";
 ///
 /// # Errors
 /// `Overflow` if too few numbers are left.
-pub(super) fn allocate(container: &Container, files: &Files, count: u64) -> Result<u64> {
+pub(super) fn allocate(
+    container: &Container,
+    directory: &PoolDirectory,
+    count: u64,
+) -> Result<u64> {
     let mut block = container.oids.lock();
     if let Some(first) = block.take(count) {
         return Ok(first);
     }
-    let (first, end) = claim(container, files, count)?;
+    let (first, end) = claim(container, directory, count)?;
     *block = Block::claimed(first, end, count);
     Ok(first)
 }
@@ -30,8 +35,11 @@ pub(super) fn next(container: &Container) -> Result<u64> {
 
 /// Claims the numbers from the end of the last claim on. Claim `i` can be created only once and records where claim
 /// `i + 1` starts, so claims cannot overlap.
-fn claim(container: &Container, files: &Files, count: u64) -> Result<(u64, u64)> {
-    let claims = container.dir.join(CLAIMS);
+fn claim(container: &Container, directory: &PoolDirectory, count: u64) -> Result<(u64, u64)> {
+    let (files, claims) = (&directory.files, container.dir.join(CLAIMS));
+    // Processes that claim at the same time would try the same claims. An error is not one of the claim, which is
+    // correct without the lock.
+    let _lock = Locks::take_one(&directory.thread_locks, files, claims.clone());
     let mut index = last(&claims)?;
     loop {
         let first = end_of(container, &claims, index)?;
@@ -47,11 +55,21 @@ fn claim(container: &Container, files: &Files, count: u64) -> Result<(u64, u64)>
     }
 }
 
-/// Number of the last claim; 0 if there is none.
+/// Number of the last claim; 0 if there is none. Claims have consecutive numbers.
 fn last(claims: &Path) -> Result<u64> {
-    let names = files::names_in(claims)?;
-    let numbers = names.iter().filter_map(|name| u64::from_str_radix(name, 16).ok());
-    Ok(numbers.max().unwrap_or(0))
+    let exists = |index| files::info(&claim_path(claims, index)).map(|info| info.is_some());
+    let (mut found, mut missing) = (0, 1);
+    while exists(missing)? {
+        (found, missing) = (missing, 2 * missing);
+    }
+    while missing - found > 1 {
+        let middle = found.midpoint(missing);
+        match exists(middle)? {
+            true => found = middle,
+            false => missing = middle,
+        }
+    }
+    Ok(found)
 }
 
 /// The number that follows the last one of claim `index`; for 0 the first number of the container.
@@ -72,4 +90,25 @@ fn claim_path(claims: &Path, index: u64) -> PathBuf {
 #[cold]
 fn used_up() -> Error {
     Error::new(ErrorKind::Overflow, "no object ids are left")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn last_claim_is_found() {
+        let claims = std::env::temp_dir().join(format!("esker-claims-{}", std::process::id()));
+        assert_eq!(last(&claims).unwrap(), 0);
+        fs::create_dir(&claims).unwrap();
+        for count in 1..=40 {
+            assert_eq!(last(&claims).unwrap(), count - 1);
+            fs::write(claim_path(&claims, count), "1").unwrap();
+        }
+        // A file that is not a claim.
+        fs::write(claims.join("ffff"), "").unwrap();
+        assert_eq!(last(&claims).unwrap(), 40);
+        fs::remove_dir_all(claims).unwrap();
+    }
 }
