@@ -239,6 +239,13 @@ impl ArrayFiles<'_> {
         parts.try_for_each(|part| add_records_to_digest(&chunk, part, digest))
     }
 
+    /// Includes the time of the file of a dkey in a digest.
+    fn add_epoch_to_digest(&self, dkey: u64, digest: &mut Digest) -> Result<()> {
+        let info = files::info(&self.path_of(dkey))?;
+        digest.add_number(info.map_or(0, |info| epoch_of(&info).0));
+        Ok(())
+    }
+
     /// Sets the value of dkey 0. The attributes determine the record size. With `inserts`, there must be no value. If
     /// another process creates or removes the file at the same time, tries again.
     fn set_value(&self, value: Vec<u8>, inserts: bool) -> Result<()> {
@@ -647,16 +654,19 @@ impl Form for ArrayFiles<'_> {
     /// dkeys: their numbers only.
     fn digest(&self, watched: &Watched) -> Result<Digest> {
         let mut digest = Digest::default();
-        if let Watched::Dkey { dkey, extents } = watched {
-            self.add_chunk_to_digest(key_to_u64(dkey)?, extents, &mut digest)?;
+        if let Watched::Dkey { dkey, extents, with_epoch } = watched {
+            let dkey = key_to_u64(dkey)?;
+            self.add_chunk_to_digest(dkey, extents, &mut digest)?;
+            if *with_epoch {
+                self.add_epoch_to_digest(dkey, &mut digest)?;
+            }
             return Ok(digest);
         }
         for dkey in self.dkeys()? {
             digest.add_number(dkey);
             if *watched == Watched::Object {
                 self.add_chunk_to_digest(dkey, &[], &mut digest)?;
-                let info = files::info(&self.path_of(dkey))?;
-                digest.add_number(info.map_or(0, |info| epoch_of(&info).0));
+                self.add_epoch_to_digest(dkey, &mut digest)?;
             }
         }
         Ok(digest)

@@ -261,7 +261,8 @@ impl OpenContainer for Opened {
         Reply::Ready(check_view(at).and_then(|()| {
             check_keys(oid, key.dkey, Some(key.akey))?;
             let extent = ReadExtent::of_dkey(oid, Some(key.dkey));
-            let page = self.read(oid, at, extent, Some(Watched::dkey(key.dkey)), |form| {
+            let watched = Some(Watched::dkey_with_epoch(key.dkey));
+            let page = self.read(oid, at, extent, watched, |form| {
                 anchor.clone_from(&begin);
                 form.list_extents(key, anchor, entries)
             })?;
@@ -304,7 +305,8 @@ impl OpenContainer for Opened {
     ) -> Reply<'a, Epoch> {
         Reply::Ready(check_view(at).and_then(|()| {
             dkey.map_or(Ok(()), |dkey| check_keys(oid, dkey, None))?;
-            let (extent, watched) = (ReadExtent::of_dkey(oid, dkey), Watched::dkey_or_object(dkey));
+            let extent = ReadExtent::of_dkey(oid, dkey);
+            let watched = dkey.map_or(Watched::Object, Watched::dkey_with_epoch);
             let epoch = self.read(oid, at, extent, Some(watched), |form| form.epoch(dkey))?;
             self.check_found(epoch, |epoch| *epoch != Epoch::default())
         }))

@@ -16,14 +16,20 @@ pub(super) enum Watched {
     Object,
     /// The set of dkeys.
     Dkeys,
-    /// The akeys and values of a dkey. Of a chunk of an Array, only its length and these records.
-    Dkey { dkey: Vec<u8>, extents: Vec<Extent> },
+    /// The akeys and values of a dkey. Of a chunk of an Array, only its length and these records; with the time of its
+    /// last change if `with_epoch` is set.
+    Dkey { dkey: Vec<u8>, extents: Vec<Extent>, with_epoch: bool },
 }
 
 impl Watched {
     /// Watches a dkey; of a chunk of an Array, only its length.
     pub(super) fn dkey(dkey: &[u8]) -> Self {
-        Self::Dkey { dkey: dkey.to_vec(), extents: Vec::new() }
+        Self::Dkey { dkey: dkey.to_vec(), extents: Vec::new(), with_epoch: false }
+    }
+
+    /// Watches a dkey and the time of its last change.
+    pub(super) fn dkey_with_epoch(dkey: &[u8]) -> Self {
+        Self::Dkey { dkey: dkey.to_vec(), extents: Vec::new(), with_epoch: true }
     }
 
     /// A dkey, or the object if there is none.
@@ -37,7 +43,8 @@ impl Watched {
             Wanted::Array(extents) => extents,
             Wanted::Single => &[],
         });
-        Self::Dkey { dkey: dkey.to_vec(), extents: extents.copied().collect() }
+        let extents = extents.copied().collect();
+        Self::Dkey { dkey: dkey.to_vec(), extents, with_epoch: false }
     }
 }
 
@@ -76,8 +83,8 @@ impl Proof {
         match &self.watched {
             Watched::Object => put_u32(&mut out, 0),
             Watched::Dkeys => put_u32(&mut out, 1),
-            Watched::Dkey { dkey, extents } => {
-                put_u32(&mut out, 2);
+            Watched::Dkey { dkey, extents, with_epoch } => {
+                put_u32(&mut out, 2 + u32::from(*with_epoch));
                 put_bytes(&mut out, dkey);
                 put_u32(&mut out, extents.len() as u32);
                 extents.iter().for_each(|extent| put_extent(&mut out, *extent));
@@ -94,10 +101,10 @@ impl Proof {
         let watched = match parts.u32()? {
             0 => Watched::Object,
             1 => Watched::Dkeys,
-            2 => {
+            kind @ (2 | 3) => {
                 let (dkey, count) = (parts.bytes()?.to_vec(), parts.u32()?);
-                let extents = (0..count).map(|_| parts.extent());
-                Watched::Dkey { dkey, extents: extents.collect::<Option<_>>()? }
+                let extents = (0..count).map(|_| parts.extent()).collect::<Option<_>>()?;
+                Watched::Dkey { dkey, extents, with_epoch: kind == 3 }
             }
             _ => return None,
         };
@@ -132,8 +139,8 @@ mod tests {
         let mut digest = Digest::default();
         digest.add(b"value");
         let extents = vec![Extent::new(3, 4)];
-        let watched =
-            [Watched::Object, Watched::Dkeys, Watched::Dkey { dkey: b"d".to_vec(), extents }];
+        let dkey = Watched::Dkey { dkey: b"d".to_vec(), extents, with_epoch: false };
+        let watched = [Watched::Object, Watched::Dkeys, dkey, Watched::dkey_with_epoch(b"d")];
         let oid = ObjectId { hi: 1, lo: 2 };
         let proofs = watched.map(|watched| Proof { oid, watched, digest });
         let tokens = ReadTokens::default();

@@ -9,7 +9,8 @@ use crate::pool::{PosixPool, PosixUrl};
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
-    Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,
+    AkeyRef, Anchor, Change, Cond, DkeyFetch, Fetch, ReadAt, ReadTokens, Sink, Source, Update,
+    Value, Write, WriteOp,
 };
 use esker_types::{FLAT_AKEY, ObjectClass, ObjectType};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -457,6 +458,37 @@ fn record_of_a_commit_is_read_once() {
     assert_eq!(read(), 0);
     fs::write(entered.join(RECORD), b"cut").unwrap();
     assert_eq!(read(), 0);
+}
+
+/// The time of the last change of a chunk is part of a read that returns it.
+#[test]
+fn read_of_the_epoch_of_a_chunk_notices_an_overwrite() {
+    let site = Site::new("epoch");
+    let (opened, array, dkey) = (site.opened(), oids()[2], 1u64.to_ne_bytes());
+    let set_time = |seconds| {
+        let file = File::open(opened.journal().array(array).path_of(1)).unwrap();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        file.set_modified(time).unwrap();
+    };
+    let (of_epoch, of_extents) = (ReadTokens::default(), ReadTokens::default());
+    let at = |tokens| ReadAt { tokens: Some(tokens), ..ReadAt::LATEST };
+    let commit = |tokens| {
+        let change = Change { tokens: Some(tokens), ..Change::from_writes(&[]) };
+        opened.write(change).wait().map_err(|error| error.kind())
+    };
+    write(&opened, 0);
+    set_time(2_000_000_000);
+    opened.last_epoch(array, Some(&dkey), at(&of_epoch)).wait().unwrap();
+    let (key, mut anchor) = (AkeyRef { dkey: &dkey, akey: FLAT_AKEY }, Anchor::Start);
+    opened.list_extents(array, key, &mut anchor, 10, at(&of_extents)).wait().unwrap();
+    for tokens in [&of_epoch, &of_extents] {
+        commit(tokens).unwrap();
+    }
+    write(&opened, 2);
+    set_time(2_000_000_001);
+    for tokens in [&of_epoch, &of_extents] {
+        assert_eq!(commit(tokens).unwrap_err(), ErrorKind::TxRestart);
+    }
 }
 
 /// A commit that begins and ends while an object is read is seen completely.
