@@ -460,6 +460,7 @@ fn refused_destruction_leaves_handles_usable() {
     fs::rename(&temporary, &away).unwrap();
     pool.destroy_container("c", true).wait().unwrap_err();
     fs::rename(&away, &temporary).unwrap();
+    pool.open_container("c", OpenMode::ReadOnly).wait().unwrap();
     let value = kv(&container).get(b"k", Access::Latest).wait().unwrap();
     assert_eq!(value.as_deref(), Some(&b"v"[..]));
     pool.destroy_container(&container.info().uuid.to_string(), true).wait().unwrap();
@@ -467,7 +468,28 @@ fn refused_destruction_leaves_handles_usable() {
     assert_eq!(gone.kind(), ErrorKind::NoHandle);
 }
 
-/// On a full file system there is no space for a directory, and destroying a container frees some.
+/// A process that dies while it creates or destroys a container may leave it without its label.
+#[test]
+fn container_without_its_label_is_reported_and_gets_it_back() {
+    let site = Site::new();
+    let (container, labels) = (site.container(), site.root().join("labels"));
+    let problems = || PosixPool::check(&site.root()).unwrap().problems;
+    site.pool("").create_container(&NewContainer::nameless()).wait().unwrap();
+    assert_eq!(problems(), Vec::<String>::new());
+    let other = NewContainer::named("d");
+    let other = site.pool("").create_container(&other).wait().unwrap().uuid.to_string();
+    fs::write(labels.join("c"), &other).unwrap();
+    assert!(problems().len() == 1 && problems()[0].contains("set-prop"), "{:?}", problems());
+    assert_eq!(container.rename(Some("c")).wait().unwrap_err().kind(), ErrorKind::Exists);
+    fs::remove_file(labels.join("c")).unwrap();
+    assert!(problems().len() == 1 && problems()[0].contains("set-prop"), "{:?}", problems());
+    container.rename(Some("c")).wait().unwrap();
+    assert_eq!(problems(), Vec::<String>::new());
+    fs::remove_dir_all(&labels).unwrap();
+    container.rename(Some("new")).wait().unwrap();
+    site.pool("").open_container("new", OpenMode::ReadOnly).wait().unwrap();
+}
+
 /// A process that died in a rename leaves its new label, which refers to the container already.
 #[test]
 fn interrupted_rename_can_be_repeated() {
@@ -485,6 +507,7 @@ fn interrupted_rename_can_be_repeated() {
     assert_eq!(names().collect::<Vec<_>>(), ["c", "d"]);
 }
 
+/// On a full file system there is no space for a directory, and destroying a container frees some.
 #[test]
 fn destroying_a_container_makes_no_directory() {
     let site = Site::new();

@@ -1,6 +1,7 @@
 //! The check of a posix pool: whether every file is what its name says.
 use super::bundle;
 use super::chunk::Chunk;
+use super::container::label_path;
 use super::files::{self, io_error};
 use super::journal::check_journal;
 use super::lock::is_lock;
@@ -34,7 +35,7 @@ impl PosixPool {
         Self::read(path)?;
         let mut check = PosixCheck::default();
         for name in files::names_in(&path.join(CONTAINERS))? {
-            check.check_container(&path.join(CONTAINERS).join(name))?;
+            check.check_container(path, &path.join(CONTAINERS).join(name))?;
         }
         // A dead process may have left the lock of a label.
         let names = files::names_in(&path.join(LABELS))?;
@@ -76,14 +77,31 @@ impl PosixCheck {
         Ok(())
     }
 
-    /// Checks the metadata and the journal of a container, then its objects.
-    fn check_container(&mut self, path: &Path) -> Result<()> {
-        let meta = Meta::read(&path.join(META));
-        if self.note(meta).flatten().is_none() {
+    /// Checks that the label of a container refers to it.
+    fn check_own_label(&mut self, pool: &Path, Meta { uuid, label, .. }: &Meta) -> Result<()> {
+        if label.is_empty() {
+            return Ok(());
+        }
+        let stored = files::read(&label_path(pool, label))?;
+        if stored.as_deref() != Some(uuid.to_string().as_bytes()) {
             self.problems.push(format!(
+                "container {uuid}: its label {label:?} does not refer to it: set a label with `esker cont set-prop \
+                 posix:{}/{uuid} label:{label}`",
+                pool.display()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks the metadata, the label and the journal of a container of `pool`, then its objects.
+    fn check_container(&mut self, pool: &Path, path: &Path) -> Result<()> {
+        let meta = Meta::read(&path.join(META));
+        match self.note(meta).flatten() {
+            Some(meta) => self.check_own_label(pool, &meta)?,
+            None => self.problems.push(format!(
                 "{}: the metadata of a container is missing: restore the file, or remove the container",
                 path.display()
-            ));
+            )),
         }
         let journal = check_journal(path);
         self.note(journal);

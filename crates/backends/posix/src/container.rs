@@ -82,6 +82,16 @@ impl Container {
     }
 }
 
+/// Path of the file of a label in the pool at `root`.
+pub(super) fn label_path(root: &Path, label: &str) -> PathBuf {
+    // `.` and `..` are not usable as file names; `%` is not valid in labels.
+    let name = match label.strip_prefix('.') {
+        Some(rest) => format!("%2E{rest}"),
+        None => label.to_owned(),
+    };
+    root.join(LABELS).join(name)
+}
+
 /// The error of an operation for which a directory of the container was missing.
 #[cold]
 pub(super) fn destroyed(error: Error) -> Error {
@@ -103,12 +113,7 @@ impl PoolDirectory {
 
     /// Path of the file of a label.
     fn label(&self, label: &str) -> PathBuf {
-        // `.` and `..` are not usable as file names; `%` is not valid in labels.
-        let name = match label.strip_prefix('.') {
-            Some(rest) => format!("%2E{rest}"),
-            None => label.to_owned(),
-        };
-        self.root.join(LABELS).join(name)
+        label_path(&self.root, label)
     }
 
     /// Creates a container: first its directory with the metadata, by one rename, then its label.
@@ -128,7 +133,7 @@ impl PoolDirectory {
         }
         self.create_directory(&meta)?;
         if let Err(error) = new.label.map_or(Ok(()), |label| self.claim_label(label, uuid)) {
-            self.remove_directory(uuid)?;
+            discard_container(&self.hide(uuid)?)?;
             return Err(error);
         }
         Ok(meta)
@@ -155,8 +160,7 @@ impl PoolDirectory {
     }
 
     /// Makes `label` refer to a container, by a file that can be created only once. A label that refers to no container
-    /// is left by a process that died, and is replaced. One that refers to this container is left by a rename that did
-    /// not end.
+    /// is left by a process that died, and is replaced. A container may have its label already, and keeps it.
     ///
     /// # Errors
     /// `Exists`.
@@ -164,8 +168,14 @@ impl PoolDirectory {
         let text = uuid.to_string();
         let file = self.files.temporary(|file| files::write_parts(file, &[text.as_bytes()]))?;
         let path = self.label(label);
-        match self.files.insert(&file, &path) {
-            Ok(_) => Ok(()),
+        let mut inserted = self.files.insert(&file, &path);
+        if inserted == Ok(false) {
+            self.files.make_directory(&self.root.join(LABELS))?;
+            inserted = self.files.insert(&file, &path);
+        }
+        match inserted {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(files::directory_removed_error(&path)),
             Err(error) if error.kind() == ErrorKind::Exists => match self.find_label(label)? {
                 Some(found) if found.uuid == uuid => Ok(()),
                 Some(_) => Err(exists_error(label)),
@@ -220,34 +230,53 @@ impl PoolDirectory {
         uuids.filter_map(|uuid| self.read_meta(uuid).transpose()).collect()
     }
 
-    /// Destroys a container. The label is removed first, so that no process finds a partly removed container.
+    /// Destroys a container. Its directory is hidden first: if that is refused, nothing has changed, and only one of
+    /// several processes goes on to the label. If this process dies before it removes the label, the label refers to no
+    /// container, and another container may have it.
     pub(super) fn destroy(&self, meta: &Meta) -> Result<()> {
-        self.drop_label(meta)?;
-        self.remove_directory(meta.uuid)
+        let hidden = self.hide(meta.uuid)?;
+        let dropped = self.drop_label(meta);
+        discard_container(&hidden)?;
+        let dropped = match dropped {
+            // The lock needs space, which the container took until now.
+            Err(error) if error.kind() == ErrorKind::NoSpace => self.drop_label(meta),
+            dropped => dropped,
+        };
+        self.files.end_session();
+        dropped
     }
 
-    /// Removes the label of a container, if it is still that container's.
+    /// Removes the label of a container, if it is still that container's. The lock keeps away processes that replace a
+    /// label which refers to no container.
     fn drop_label(&self, meta: &Meta) -> Result<()> {
         if meta.label.is_empty() {
             return Ok(());
         }
-        match self.find_label(&meta.label)? {
-            Some(found) if found.uuid != meta.uuid => Ok(()),
-            _ => self.files.remove(&self.label(&meta.label)).map(drop),
+        let (path, text) = (self.label(&meta.label), meta.uuid.to_string());
+        let is_own = || {
+            let stored = files::read(&path)?;
+            Ok::<_, Error>(stored.as_deref() == Some(text.as_bytes()))
+        };
+        if !is_own()? {
+            return Ok(());
+        }
+        let lock = Locks::take_one(&self.journal_locks, &self.files, path.clone())?;
+        let lock = lock.ok_or_else(gone)?;
+        match is_own()? {
+            true => lock.remove(&self.files, &path),
+            false => Ok(()),
         }
     }
 
-    /// Hides the directory by a rename, then removes it.
-    fn remove_directory(&self, uuid: Uuid) -> Result<()> {
+    /// Hides the directory of a container by a rename. Returns its new path.
+    fn hide(&self, uuid: Uuid) -> Result<PathBuf> {
         // Not into the directory of the session, which may have to be created: a full file system has no space for
         // that.
         let path = self.container(uuid);
         let hidden = self.root.join(TMP).join(random_uuid()?.to_string());
         fs::rename(&path, &hidden).map_err(|error| io_error("removing", &path, &error))?;
         self.files.sync_parent(&path)?;
-        // Files removed by a concurrent sweep are not an error.
-        let removed = files::none_if_missing(fs::remove_dir_all(&hidden)).map(drop);
-        removed.map_err(|error| io_error("removing", &hidden, &error))
+        Ok(hidden)
     }
 
     /// Fails if a directory is missing: the container, or the pool, was destroyed.
@@ -290,11 +319,12 @@ impl PoolDirectory {
         let label = label.unwrap_or_default();
         let lock = self.lock_meta(directory)?;
         let old = Meta::read(&directory.join(META))?.ok_or_else(gone)?;
-        if old.label == label {
-            return Ok(());
-        }
+        // Also if the metadata has the label: a process that died may not have made its file.
         if !label.is_empty() {
             self.claim_label(label, old.uuid)?;
+        }
+        if old.label == label {
+            return Ok(());
         }
         let new = Meta { label: label.to_owned(), ..old.clone() };
         if let Err(error) = self.replace_meta(directory, &lock, &new) {
@@ -314,6 +344,18 @@ impl PoolDirectory {
         {
             let _ = self.drop_label(new);
         }
+    }
+}
+
+/// Removes the hidden directory of a container. Another node may use a file in it, or a sweep may remove it at the same
+/// time: a sweep removes what is left.
+fn discard_container(hidden: &Path) -> Result<()> {
+    use io::ErrorKind::{DirectoryNotEmpty, NotFound, ResourceBusy};
+    match fs::remove_dir_all(hidden) {
+        Err(error) if !matches!(error.kind(), DirectoryNotEmpty | NotFound | ResourceBusy) => {
+            Err(io_error("removing", hidden, &error))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -344,6 +386,24 @@ mod tests {
         directory.release_claim(&own, &lock, &meta);
         assert!(directory.find_label("old").unwrap().is_some());
         drop(lock);
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    /// Two processes destroy a container, and a third one creates another with its label in between.
+    #[test]
+    fn second_destroyer_leaves_the_label_of_a_new_container() {
+        let path = std::env::temp_dir().join(format!("esker-posix-second-{}", std::process::id()));
+        PosixPool::create(&path, false).unwrap();
+        let url = PosixUrl { path: path.clone(), fsync: None };
+        let pool = Posix::open(&url, OpenMode::ReadWrite).unwrap();
+        let directory = &pool.0.directory;
+        let old = directory.create(&NewContainer::named("x")).unwrap();
+        let hidden = directory.hide(old.uuid).unwrap();
+        let new = directory.create(&NewContainer::named("x")).unwrap();
+        assert_eq!(directory.destroy(&old).unwrap_err().kind(), ErrorKind::NotFound);
+        directory.drop_label(&old).unwrap();
+        discard_container(&hidden).unwrap();
+        assert_eq!(directory.find_label("x").unwrap().unwrap().uuid, new.uuid);
         fs::remove_dir_all(path).unwrap();
     }
 }
