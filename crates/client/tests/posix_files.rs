@@ -8,7 +8,7 @@ use esker::{Access, ArrayAttributes, Container, Kv, Pool, PosixPool, Wait};
 use esker_backend::NewContainer;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -515,6 +515,43 @@ fn destroying_a_container_makes_no_directory() {
     let before = entries(&temporary);
     other.destroy_container("c", false).wait().unwrap();
     assert_eq!(entries(&temporary), before);
+}
+
+/// A write that fails may leave a part of a record after the last one. It does not belong to a record that is written
+/// after a punch.
+#[test]
+fn punch_removes_an_incomplete_record() {
+    let site = Site::new();
+    let container = site.container();
+    let root = site.root().join(format!("containers/{}", container.info().uuid));
+    let dkey = 1u64.to_ne_bytes();
+    let record = |start| [Extent { start, count: 1 }];
+    let transaction = container.transaction().unwrap();
+    for (number, access) in [Access::Latest, Access::Tx(&transaction)].into_iter().enumerate() {
+        let oid = oid(&container, 10 + number as u64, ObjectType::Array);
+        let object = container.object(oid);
+        let change = |value: Value<'_>, access: Access<'_>| {
+            let updates = [Update { akey: FLAT_AKEY, value, cond: Cond::NONE }];
+            object.update(&dkey, Cond::NONE, &updates, access).wait().unwrap();
+        };
+        let write = |extents: &[Extent]| {
+            let value = Value::Array { record_size: 8, extents, data: Source::One(&[1; 8]) };
+            change(value, Access::Latest);
+        };
+        write(&record(0));
+        let path = root.join(format!("{:016x}{:016x}", oid.hi, oid.lo));
+        let file = File::options().append(true).open(path).unwrap();
+        (&file).write_all(&[9; 3]).unwrap();
+        change(Value::PunchExtents(&[Extent { start: 1, count: 100 }]), access);
+        if matches!(access, Access::Tx(_)) {
+            transaction.commit().wait().unwrap();
+        }
+        write(&record(2));
+        let (mut bytes, second) = ([7; 8], record(1));
+        let mut fetches = [Fetch::array(FLAT_AKEY, 8, &second, Sink::One(&mut bytes))];
+        object.fetch(&dkey, Cond::NONE, &mut fetches, Access::Latest).wait().unwrap();
+        assert_eq!(bytes, [0; 8], "attempt {number}");
+    }
 }
 
 /// A label refers to no container if a process died while it destroyed one.

@@ -164,7 +164,8 @@ impl ArrayFiles<'_> {
             }
             _ => {
                 let record_size = chunk.header.record_size;
-                ChunkState { has_value: false, records: chunk.records()?, record_size }
+                let (records, has_rest) = (chunk.records()?, chunk.has_rest()?);
+                ChunkState { has_value: false, records, record_size, has_rest }
             }
         })
     }
@@ -184,10 +185,11 @@ impl ArrayFiles<'_> {
             ArrayStep::Write { dkey, record_size, extents, data } => {
                 let (size, data) = (*record_size, Source::One(data));
                 let header = Header { record_size: size, value: None };
-                match self.open_for_step(*dkey, &header, commit)? {
-                    Some(chunk) => chunk.write(&self.0.directory.files, size, extents, data),
-                    None => Ok(()),
-                }
+                let opened = self.open_for_step(*dkey, &header, commit)?;
+                let Some(chunk) = opened else { return Ok(()) };
+                // The commit is decided: records of another size that were written since then give way to it.
+                chunk.remove_unless_of_size(size)?;
+                chunk.write(&self.0.directory.files, size, extents, data)
             }
             ArrayStep::Cut { dkey, records } => {
                 let rest = Extent::new(*records, u64::MAX - records);

@@ -1,6 +1,6 @@
 //! The effect of a change on Arrays: steps that can be repeated from the first on, and then have the same result.
 use super::array::{ATTRIBUTES, ArrayFiles, FIRST, value_at_zero};
-use super::chunk::{check_range, size_differs};
+use super::chunk::{check_range, contains, size_differs};
 use super::form::{exists, missing_key_error};
 use esker_backend::encoding::{Parts, put_bytes, put_extent, put_u32, put_u64};
 use esker_types::ops::{Cond, Update, Value, WriteOp};
@@ -94,6 +94,8 @@ pub(super) struct ChunkState {
     pub(super) records: u64,
     /// Bytes per record.
     pub(super) record_size: u64,
+    /// An incomplete record follows, which a failed write has left.
+    pub(super) has_rest: bool,
 }
 
 impl ChunkState {
@@ -199,16 +201,20 @@ impl ArrayPlan {
     /// Removes records of a chunk whose state is known: at its end by a cut, elsewhere by zeros.
     fn cut(&mut self, oid: ObjectId, dkey: u64, extent: Extent) {
         let state = self.chunks.entry((oid, dkey)).or_default();
-        let Some(part) = extent.intersect(Extent::new(0, state.records)) else { return };
-        if part.end() < state.records {
-            self.steps.push((oid, ArrayStep::Zero { dkey, extent: part }));
-            return;
-        }
-        state.records = part.start;
-        if part.start == 0 {
+        let records = match extent.intersect(Extent::new(0, state.records)) {
+            Some(part) if part.end() < state.records => {
+                self.steps.push((oid, ArrayStep::Zero { dkey, extent: part }));
+                return;
+            }
+            Some(part) => part.start,
+            None if state.has_rest && contains(extent, state.records) => state.records,
+            None => return,
+        };
+        (state.records, state.has_rest) = (records, false);
+        if records == 0 {
             self.drop_steps_of(oid, dkey);
         }
-        self.steps.push((oid, ArrayStep::Cut { dkey, records: part.start }));
+        self.steps.push((oid, ArrayStep::Cut { dkey, records }));
     }
 
     /// Drops the steps that change a dkey, because the next step empties it. Otherwise their repetition could fail: a
@@ -222,10 +228,11 @@ impl ArrayPlan {
     fn punch_dkey(&mut self, array: &ArrayFiles<'_>, dkey: u64, cond: Cond) -> Result<()> {
         let state = self.state(array, dkey)?;
         if !state.exists() {
-            return match cond.has(Cond::PUNCH) {
-                true => Err(missing_key_error("key to be punched")),
-                false => Ok(()),
-            };
+            match (cond.has(Cond::PUNCH), state.has_rest) {
+                (true, _) => return Err(missing_key_error("key to be punched")),
+                (false, false) => return Ok(()),
+                (false, true) => {}
+            }
         }
         *state = ChunkState::default();
         self.drop_steps_of(array.0.oid, dkey);

@@ -97,12 +97,22 @@ impl Chunk {
         reserve(path, header.record_size, extents)
     }
 
-    /// Returns the number of complete records in the file, from its size.
-    pub(super) fn records(&self) -> Result<u64> {
+    /// Bytes of all records.
+    fn record_bytes(&self) -> Result<u64> {
         let info =
             self.file.metadata().map_err(|error| io_error("looking at", &self.path, &error))?;
-        let bytes = info.len().saturating_sub(HEADER_BYTES);
-        Ok(bytes.checked_div(self.header.record_size).unwrap_or(0))
+        Ok(info.len().saturating_sub(HEADER_BYTES))
+    }
+
+    /// Returns the number of complete records in the file, from its size.
+    pub(super) fn records(&self) -> Result<u64> {
+        Ok(self.record_bytes()?.checked_div(self.header.record_size).unwrap_or(0))
+    }
+
+    /// True if the file ends with a part of a record, which a write has left that failed or was interrupted.
+    pub(super) fn has_rest(&self) -> Result<bool> {
+        let rest = self.record_bytes()?.checked_rem(self.header.record_size);
+        Ok(rest.is_some_and(|rest| rest > 0))
     }
 
     /// Epoch of the last change: the time of the file.
@@ -134,6 +144,7 @@ impl Chunk {
         if self.records()? > 0 {
             return Err(size_differs(record_size, self.header.record_size));
         }
+        self.remove(Extent::new(0, u64::MAX))?;
         self.header.record_size = record_size;
         self.write_header()
     }
@@ -150,16 +161,28 @@ impl Chunk {
         self.finish(files)
     }
 
-    /// Removes the records of `extent`: at the end of the file by truncating it, elsewhere by writing zeros.
+    /// Removes the records of `extent`: at the end of the file by truncating it, elsewhere by writing zeros. An
+    /// incomplete record after the last one is removed with it, or if `extent` contains it.
     pub(super) fn remove(&self, extent: Extent) -> Result<()> {
-        let records = self.records()?;
-        let Some(part) = extent.intersect(Extent::new(0, records)) else { return Ok(()) };
-        let from = HEADER_BYTES + part.start * self.header.record_size;
-        let removed = match part.end() == records {
-            true => self.file.set_len(from),
-            false => write_zeros(&self.file, from, part.count * self.header.record_size),
+        let (records, size) = (self.records()?, self.header.record_size);
+        let at = |record: u64| HEADER_BYTES + record * size;
+        let removed = match extent.intersect(Extent::new(0, records)) {
+            Some(part) if part.end() < records => {
+                write_zeros(&self.file, at(part.start), part.count * size)
+            }
+            Some(part) => self.file.set_len(at(part.start)),
+            None if contains(extent, records) && self.has_rest()? => self.file.set_len(at(records)),
+            None => Ok(()),
         };
         removed.map_err(|error| io_error("cutting", &self.path, &error))
+    }
+
+    /// Removes all records if their size is not `record_size`.
+    pub(super) fn remove_unless_of_size(&self, record_size: u64) -> Result<()> {
+        match self.header.record_size == record_size {
+            true => Ok(()),
+            false => self.remove(Extent::new(0, u64::MAX)),
+        }
     }
 
     /// Overwrites the records of `extent` with zeros.
@@ -219,6 +242,11 @@ fn read_header(file: &File, path: &Path) -> Result<Header> {
         }
     }
     Err(damaged(path, "the header of an array file is damaged"))
+}
+
+/// True if an extent contains a record.
+pub(super) fn contains(extent: Extent, record: u64) -> bool {
+    extent.intersect(Extent::new(record, 1)).is_some()
 }
 
 /// Refuses records that do not fit in a file.

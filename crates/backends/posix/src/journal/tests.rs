@@ -460,6 +460,22 @@ fn record_of_a_commit_is_read_once() {
     assert_eq!(read(), 0);
 }
 
+/// A write outside transactions has created the Array since the commit was planned, with records of another size.
+#[test]
+fn decided_commit_replaces_records_of_another_size() {
+    let site = Site::new("other-size");
+    let opened = site.opened();
+    let (staged, _) = with_writes(1, |writes| stage(&opened, writes));
+    enter(&opened, &staged);
+    let (extents, dkey) = ([esker_types::Extent::new(0, 1)], 1u64.to_ne_bytes());
+    let value = Value::Array { record_size: 8, extents: &extents, data: Source::One(&[7; 8]) };
+    let updates = [Update { akey: FLAT_AKEY, value, cond: Cond::NONE }];
+    let op = WriteOp::Update { dkey: &dkey, cond: Cond::NONE, updates: &updates };
+    opened.journal().array(oids()[2]).write(&op).unwrap();
+    assert_eq!(read(&site.opened()), ([1; 3], false));
+    assert!(site.is_clean());
+}
+
 /// The time of the last change of a chunk is part of a read that returns it.
 #[test]
 fn read_of_the_epoch_of_a_chunk_notices_an_overwrite() {
