@@ -411,13 +411,21 @@ fn a_container_destroyed_elsewhere_is_reported() {
     let (container, other) = (site.container(), site.pool(""));
     kv(&container).put(b"k", b"v", Cond::NONE, Access::Latest).wait().unwrap();
     other.destroy_container("c", false).wait().unwrap();
+    let chunk = 1u64.to_ne_bytes();
     let gone = [
         kv(&container).put(b"k", b"v", Cond::NONE, Access::Latest).wait(),
         kv(&container).get(b"k", Access::Latest).wait().map(drop),
         container.allocate_oids(1).wait().map(drop),
+        kv(&container).remove(b"k", Cond::NONE, Access::Latest).wait(),
+        kv(&container).remove(b"k", Cond::PUNCH, Access::Latest).wait(),
+        kv(&container).remove(&[b'k'; 300], Cond::NONE, Access::Latest).wait(),
+        kv(&container).put(b"k", b"v", Cond::DKEY_UPDATE, Access::Latest).wait(),
+        kv(&container).object().punch(Cond::NONE, Access::Latest).wait(),
+        array(&container).object().punch(Cond::NONE, Access::Latest).wait(),
+        array(&container).object().punch_dkey(&chunk, Cond::NONE, Access::Latest).wait(),
     ];
-    for outcome in gone {
-        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NoHandle);
+    for (number, outcome) in gone.into_iter().enumerate() {
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NoHandle, "operation {number}");
     }
 }
 
@@ -515,6 +523,36 @@ fn destroying_a_container_makes_no_directory() {
     let before = entries(&temporary);
     other.destroy_container("c", false).wait().unwrap();
     assert_eq!(entries(&temporary), before);
+}
+
+/// An NFS client renames a file that is removed while a process has it open, to a name that cannot be removed. The tests
+/// make directories of such names.
+#[test]
+fn punch_leaves_files_that_are_not_keys() {
+    let site = Site::new();
+    let container = site.container();
+    let root = site.root().join(format!("containers/{}", container.info().uuid));
+    let path = |oid: ObjectId, end| root.join(format!("{:016x}{:016x}{end}", oid.hi, oid.lo));
+    let transaction = container.transaction().unwrap();
+    for access in [Access::Latest, Access::Tx(&transaction)] {
+        let (kv, array) = (kv(&container), array(&container));
+        kv.put(b"k", b"v", Cond::NONE, Access::Latest).wait().unwrap();
+        let all = [Extent { start: 0, count: 5000 }];
+        array.write(&all, Source::One(&[1; 5000]), Access::Latest).wait().unwrap();
+        for directory in [path(kv.object().oid(), ""), path(array.object().oid(), ".d")] {
+            fs::create_dir_all(directory.join(".nfs0001")).unwrap();
+        }
+        for object in [kv.object(), array.object()] {
+            object.punch(Cond::PUNCH, access).wait().unwrap();
+        }
+        if matches!(access, Access::Tx(_)) {
+            transaction.commit().wait().unwrap();
+        }
+        assert!(keys(&kv).is_empty());
+        assert_eq!(array.size(Access::Latest).wait().unwrap(), 0);
+        let again = kv.object().punch(Cond::PUNCH, Access::Latest).wait();
+        assert_eq!(again.unwrap_err().kind(), ErrorKind::NotFound);
+    }
 }
 
 /// A write that fails may leave a part of a record after the last one. It does not belong to a record that is written

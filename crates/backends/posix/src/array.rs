@@ -361,7 +361,7 @@ impl ArrayFiles<'_> {
 
     /// Removes records of a chunk, and its file if nothing is left in it.
     fn punch_records(&self, dkey: u64, extents: &[Extent], removal: Removal<'_>) -> Result<()> {
-        let Some(chunk) = self.open(dkey, true)? else { return Ok(()) };
+        let Some(chunk) = self.open(dkey, true)? else { return self.check_there(removal) };
         if !removal.may_change()? {
             return Ok(());
         }
@@ -380,13 +380,21 @@ impl ArrayFiles<'_> {
             return Err(missing_key_error("key to be punched"));
         }
         match (dkey, self.open(dkey, true)?) {
-            (_, None) => Ok(()),
+            (_, None) => self.check_there(removal),
             (ATTRIBUTES, Some(chunk)) if chunk.records()? > 0 => match removal.may_change()? {
                 true => chunk.set_value(&self.0.directory.files, None),
                 false => Ok(()),
             },
             (ATTRIBUTES, Some(_)) => self.remove(&self.0.path, removal).map(drop),
             _ => self.punch_records(dkey, &[Extent::new(0, u64::MAX)], removal),
+        }
+    }
+
+    /// Fails if nothing was removed because the container was destroyed. A commit found it under its locks.
+    fn check_there(&self, removal: Removal<'_>) -> Result<()> {
+        match removal {
+            Removal::AtOnce => self.0.container.check_there(),
+            Removal::ByCommit(_) => Ok(()),
         }
     }
 
@@ -402,22 +410,24 @@ impl ArrayFiles<'_> {
 
     /// Removes the array. With `Cond::PUNCH`, there must be one.
     fn punch(&self, cond: Cond, removal: Removal<'_>) -> Result<()> {
-        let (mut any, directory) = (false, self.directory());
-        let mut further = files::names_in(&directory)?;
-        further.sort_unstable();
+        let mut any = false;
         // From the last chunk on: a reader meanwhile, or after a crash, finds a shorter Array, and no hole in it.
-        for name in further.iter().rev() {
-            any |= self.remove(&directory.join(name), removal)?;
+        for dkey in self.further()?.into_iter().rev() {
+            any |= self.remove(&self.path_of(dkey), removal)?;
         }
-        let _ = fs::remove_dir(&directory);
+        let _ = fs::remove_dir(self.directory());
         any |= self.remove(&self.0.path, removal)?;
+        if !any {
+            self.check_there(removal)?;
+        }
         match cond.has(Cond::PUNCH) && !any {
             true => Err(missing_key_error("key to be punched")),
             false => Ok(()),
         }
     }
 
-    /// Returns the numbers of the chunks that have a file each: all chunks after the first, in ascending order.
+    /// Returns the numbers of the chunks that have a file each: all chunks after the first, in ascending order. Leaves
+    /// out other files, such as those that an NFS client keeps for processes that have removed files open (`.nfs`).
     fn further(&self) -> Result<Vec<u64>> {
         let names = files::names_in(&self.directory())?;
         let mut dkeys: Vec<_> =

@@ -160,12 +160,25 @@ impl Opened {
             // A commit of a dead process that is completed later would undo this write.
             self.journal().settle(write.oid)?;
             let object = Object::new(&self.pool.directory, &self.container, write.oid);
-            epoch = match Kind::from_oid(write.oid) {
-                Kind::Array => self.write_array(&ArrayFiles(object), &write.op, begun)?,
-                _ => KvDirectory(object).write(&write.op)?,
+            let written = match Kind::from_oid(write.oid) {
+                Kind::Array => self.write_array(&ArrayFiles(object), &write.op, begun),
+                _ => {
+                    let kv = KvDirectory(object);
+                    while_stale(is_stale, || kv.write(&write.op))
+                }
             };
+            epoch = written.map_err(|error| self.explain_missing(error))?;
         }
         Ok(epoch)
+    }
+
+    /// Returns the error of a write. A key that it requires is missing in a container that was destroyed, too: then the
+    /// error is that.
+    fn explain_missing(&self, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::NotFound => self.container.check_there().err().unwrap_or(error),
+            _ => error,
+        }
     }
 
     /// Applies a write to an Array, which began at the time `begun`, before the journal was read. A process that takes

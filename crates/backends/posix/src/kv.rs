@@ -125,19 +125,33 @@ impl KvDirectory<'_> {
     fn remove(&self, dkey: &[u8], cond: Cond) -> Result<()> {
         let (path, name) = self.file_of(dkey)?;
         if name.hashed && self.stored(dkey, false)?.is_none() {
-            return demand(cond, false);
+            return self.check_removed(cond, false);
         }
-        demand(cond, self.0.directory.files.remove(&path)?)
+        self.check_removed(cond, self.0.directory.files.remove(&path)?)
     }
 
     /// Removes all keys. The conditions may demand that there is one.
     fn punch(&self, cond: Cond) -> Result<()> {
         let mut any = false;
-        for name in files::names_in(&self.0.path)? {
+        for name in files::names_in(&self.0.path)?.iter().filter(|name| self.is_key(name)) {
             any |= self.0.directory.files.remove(&self.0.path.join(name))?;
         }
         let _ = fs::remove_dir(&self.0.path);
-        demand(cond, any)
+        self.check_removed(cond, any)
+    }
+
+    /// True for the name of the file of a key. False for other files, such as those that an NFS client keeps for
+    /// processes that have removed files open (`.nfs`).
+    fn is_key(&self, name: &str) -> bool {
+        decode(self.kind(), name).is_some()
+    }
+
+    /// Checks a removal that found a key, or none. None is found in a container that was destroyed, too.
+    fn check_removed(&self, cond: Cond, was_there: bool) -> Result<()> {
+        if !was_there {
+            self.0.container.check_there()?;
+        }
+        demand(cond, was_there)
     }
 
     /// Removes akeys of a dkey, which has only one.
@@ -271,7 +285,9 @@ impl KvDirectory<'_> {
     pub(super) fn plan(&self, op: &WriteOp<'_>, files: &mut NewFiles) -> Result<()> {
         match *op {
             WriteOp::Update { dkey, cond, updates } => self.plan_update(dkey, cond, updates, files),
-            WriteOp::PunchObject { cond } => demand(cond, files.remove_all(&self.0.path)?),
+            WriteOp::PunchObject { cond } => {
+                demand(cond, files.remove_all(&self.0.path, |name| self.is_key(name))?)
+            }
             WriteOp::PunchDkey { dkey, cond } => self.plan_removal(dkey, cond, files),
             WriteOp::PunchAkeys { dkey, akeys, cond } => {
                 let others = akeys.iter().any(|akey| *akey != FLAT_AKEY);

@@ -1,6 +1,6 @@
 //! Opening a pool, and operations on the whole pool.
 use super::container::{Container, PoolDirectory, random_uuid};
-use super::files::{self, Files};
+use super::files::{self, Files, is_stale, while_stale};
 use super::form::form;
 use super::lock::{ThreadLocks, time_of};
 use super::meta::Meta;
@@ -8,7 +8,7 @@ use super::pool::{META, PosixPool, PosixUrl, TMP};
 use esker_backend::MetadataChanges;
 use esker_backend::handles::{Handled, Table, gone};
 use esker_types::info::{ContainerInfo, Durability, Medium, OpenMode, PoolInfo, Space};
-use esker_types::ops::{Anchor, ListLimit};
+use esker_types::ops::{Anchor, KeyScope, ListLimit};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -163,8 +163,8 @@ impl Opened {
     /// True if the object has a key.
     fn has_keys(&self, oid: ObjectId) -> Result<bool> {
         let object = form(&self.pool.directory, &self.container, oid);
-        let (mut first, scope) = (Anchor::Start, esker_types::ops::KeyScope::Dkeys);
-        Ok(!object.list_keys(scope, &mut first, ListLimit::entries(1))?.is_empty())
+        let list = || object.list_keys(KeyScope::Dkeys, &mut Anchor::Start, ListLimit::entries(1));
+        Ok(!while_stale(is_stale, list)?.is_empty())
     }
 }
 

@@ -35,9 +35,14 @@ impl NewFiles {
         self.0.insert(path, content);
     }
 
-    /// Removes the files of a directory. True if there were any.
-    pub(super) fn remove_all(&mut self, directory: &Path) -> Result<bool> {
-        let stored = files::names_in(directory)?.into_iter().map(|name| directory.join(name));
+    /// Removes the files of a directory for whose names `is_key` is true. True if there were any.
+    pub(super) fn remove_all(
+        &mut self,
+        directory: &Path,
+        is_key: impl Fn(&str) -> bool,
+    ) -> Result<bool> {
+        let names = files::names_in(directory)?.into_iter().filter(|name| is_key(name));
+        let stored = names.map(|name| directory.join(name));
         let new = self.0.keys().filter(|path| path.parent() == Some(directory)).cloned();
         let mut any = false;
         for path in stored.chain(new).collect::<BTreeSet<_>>() {
