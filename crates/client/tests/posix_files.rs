@@ -592,6 +592,35 @@ fn punch_removes_an_incomplete_record() {
     }
 }
 
+/// The check opens each file, and goes on after one that it cannot read.
+#[test]
+fn check_reports_each_unreadable_file() {
+    let site = Site::new();
+    let container = site.container();
+    let root = site.root().join(format!("containers/{}", container.info().uuid));
+    let object = container.object(oid(&container, 2, ObjectType::MultiHashed));
+    let update = [Update { akey: b"a", value: Value::Single(Source::One(b"v")), cond: Cond::NONE }];
+    let (short, long) = (&b"k"[..], &[b'k'; 300][..]);
+    for key in [short, long] {
+        kv(&container).put(key, b"v", Cond::NONE, Access::Latest).wait().unwrap();
+        object.update(key, Cond::NONE, &update, Access::Latest).wait().unwrap();
+    }
+    let problems = || PosixPool::check(&site.root()).unwrap().problems;
+    assert_eq!(problems(), Vec::<String>::new());
+    let of = |oid: ObjectId| entries(&root.join(format!("{:016x}{:016x}", oid.hi, oid.lo)));
+    let (of_kv, of_object) = (of(kv(&container).object().oid()), of(object.oid()));
+    let is_long = |path: &&PathBuf| path.to_string_lossy().contains("%h");
+    let long = of_kv.iter().find(is_long).unwrap();
+    File::options().write(true).open(long).unwrap().set_len(10).unwrap();
+    assert!(problems().len() == 1 && problems()[0].contains("%h"), "{:?}", problems());
+    let unreadable = of_kv.iter().chain(&of_object).filter(|path| !is_long(path));
+    for path in unreadable {
+        fs::remove_file(path).unwrap();
+        std::os::unix::fs::symlink("elsewhere", path).unwrap();
+    }
+    assert_eq!(problems().len(), 3, "{:?}", problems());
+}
+
 /// A label refers to no container if a process died while it destroyed one.
 #[test]
 fn one_of_several_creators_gets_a_stale_label() {

@@ -3,7 +3,9 @@ use super::bundle;
 use super::chunk::Chunk;
 use super::container::label_path;
 use super::files::{self, io_error};
+use super::form::Kind;
 use super::journal::check_journal;
+use super::kv;
 use super::lock::is_lock;
 use super::meta::Meta;
 use super::open::object_of;
@@ -108,8 +110,8 @@ impl PosixCheck {
         for name in files::names_in(path)? {
             let path = path.join(&name);
             match (object_of(&name), path.is_dir()) {
-                (Some(oid), true) => self.check_directory(oid, &path)?,
-                (Some(oid), false) => self.check_file(oid, &path)?,
+                (Some(oid), true) => self.check_directory(oid, &path),
+                (Some(oid), false) => self.check_file(oid, &path),
                 (None, true) => {}
                 (None, false) => self.count(&path)?,
             }
@@ -118,28 +120,29 @@ impl PosixCheck {
     }
 
     /// Checks the files of an object that is a directory.
-    fn check_directory(&mut self, oid: ObjectId, path: &Path) -> Result<()> {
-        for name in files::names_in(path)? {
-            self.check_file(oid, &path.join(name))?;
+    fn check_directory(&mut self, oid: ObjectId, path: &Path) {
+        for name in self.note(files::names_in(path)).unwrap_or_default() {
+            self.check_file(oid, &path.join(name));
         }
-        Ok(())
     }
 
-    /// Checks a file of an object according to the object's type. Lock files have no content.
-    fn check_file(&mut self, oid: ObjectId, path: &Path) -> Result<()> {
-        self.count(path)?;
-        let lock = path.to_string_lossy().ends_with("%lock");
-        match oid.object_type() {
-            Some(otype) if otype.is_kv() || lock => {}
-            Some(otype) if otype.is_array() => {
-                self.note(Chunk::open(path, false));
-            }
-            _ => {
-                let bytes = files::read(path)?.unwrap_or_default();
-                self.note(bundle::read(&bytes, oid, path));
-            }
-        }
-        Ok(())
+    /// Counts and checks a file of an object. Adds an error to the problems.
+    fn check_file(&mut self, oid: ObjectId, path: &Path) {
+        let checked = self.count(path).and_then(|()| check_content(oid, path));
+        self.note(checked);
+    }
+}
+
+/// Checks a file of an object according to the object's type. Lock files have no content.
+fn check_content(oid: ObjectId, path: &Path) -> Result<()> {
+    match Kind::from_oid(oid) {
+        _ if is_lock(&path.to_string_lossy()) => Ok(()),
+        Kind::Kv => kv::check_file(oid.dkey_kind(), path),
+        Kind::Array => Chunk::open(path, false)?.map_or(Ok(()), |chunk| chunk.check()),
+        Kind::General => match files::read(path)? {
+            Some(bytes) => bundle::read(&bytes, oid, path).map(drop),
+            None => Ok(()),
+        },
     }
 }
 

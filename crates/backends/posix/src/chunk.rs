@@ -1,7 +1,7 @@
 //! A file of array records: one page with a header, then the records from index 0 on, without gaps.
 //!
 //! Records are written in place. The length of the file determines how many there are.
-use super::files::{Files, damaged, io_error, none_if_missing, read_at, retry};
+use super::files::{Files, damaged, io_error, none_if_missing, read_at, read_through, retry};
 use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u64};
 use esker_os::{close, open_plain};
 use esker_types::ops::Source;
@@ -205,6 +205,11 @@ impl Chunk {
             )),
             outcome => outcome.map_err(|error| io_error("reading", &self.path, &error)),
         }
+    }
+
+    /// Reads the file to its end, which finds errors of the medium.
+    pub(super) fn check(&self) -> Result<()> {
+        read_through(&self.file, &self.path)
     }
 
     /// Syncs the changes, if the pool is configured so, and closes the file, which may report that they could not be

@@ -5,7 +5,7 @@ use esker_os::{close, look_up_again, open_plain};
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +17,9 @@ pub(super) const SWEEP_AGE: Duration = Duration::from_secs(24 * 3600);
 const STALE_TRIES: u32 = 16;
 /// Pause before the second attempt; before each further one it is longer by as much.
 const STALE_PAUSE: Duration = Duration::from_millis(1);
+
+/// Bytes that a check of a file reads at a time.
+const READ_BYTES: usize = 1 << 20;
 
 /// Creates the files of one pool.
 pub(super) struct Files {
@@ -334,6 +337,13 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
         Ok(bytes)
     });
     none_if_missing(read).map_err(|error| io_error("reading", path, &error))
+}
+
+/// Reads a file to its end, which finds errors of the medium.
+pub(super) fn read_through(file: &File, path: &Path) -> Result<()> {
+    let mut reader = BufReader::with_capacity(READ_BYTES, file);
+    let read = io::copy(&mut reader, &mut io::sink()).map(drop);
+    read.map_err(|error| io_error("reading", path, &error))
 }
 
 /// Names in a directory that are valid UTF-8; none if the directory does not exist.

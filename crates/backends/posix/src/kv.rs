@@ -238,6 +238,22 @@ fn key_inside(path: &Path, file: &File) -> Result<Option<Vec<u8>>> {
     }
 }
 
+/// Checks the file of a key: reads it to its end. If its name is the hash of a long key, the file must begin with that
+/// key.
+pub(super) fn check_file(kind: KeyKind, path: &Path) -> Result<()> {
+    let opened = none_if_missing(retry(path, || open_plain(path, false)));
+    let opened = opened.map_err(|error| io_error("opening", path, &error))?;
+    let Some(file) = opened else { return Ok(()) };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if decode(kind, &name) == Some(Decoded::Inside) {
+        let key = key_inside(path, &file)?.unwrap_or_default();
+        if encode(kind, &key)?.text != name {
+            return Err(files::damaged(path, "the key in the file is not that of its name"));
+        }
+    }
+    files::read_through(&file, path)
+}
+
 #[cold]
 fn hash_collision_error(path: &Path) -> Error {
     let message =
