@@ -107,12 +107,15 @@ impl Scratch {
         // The janitor is started first: nothing is left even if this process is killed right after creating the
         // directory.
         let janitor = start_janitor(&folder)?;
-        let scratch = Self { folder, janitor };
+        let mut scratch = Self { folder, janitor };
         let action = || {
             let within = within.display();
             format!("creating a temporary directory in {within}, which must exist and be writable")
         };
-        std::fs::create_dir(&scratch.folder).doing(action)?;
+        std::fs::create_dir(&scratch.folder).doing(action).inspect_err(|_| {
+            // An existing directory of this name is not this benchmark's, so the janitor must not remove it.
+            let _ = scratch.janitor.kill();
+        })?;
         Ok(scratch)
     }
 

@@ -3,7 +3,7 @@ use crate::bench_site::{BenchSite, runs, text};
 use crate::support::wait_for;
 use serde_json::{Value, json};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// Workload and phase of each run.
 fn phases(report: &Value) -> Vec<(&str, &str)> {
@@ -258,6 +258,22 @@ fn transactions_of_a_pool_of_files_are_measured() {
     bench.site.ok(&["pool", "create", &pool]);
     bench.ok("tx --ops 5 --pool posix:$DIR/plain");
     assert_eq!(bench.error_kind("tx --ops 5 --pool files:$DIR"), "invalid");
+}
+
+#[test]
+fn existing_directory_with_the_name_of_a_temporary_one_is_kept() {
+    let bench = BenchSite::new();
+    let command = bench.command("kv --path $DIR --ops 5");
+    // The benchmark has the process id of the shell, which is part of the name.
+    let script = format!("mkdir {}/esker-bench-$$ && exec \"$@\"", bench.site.dir.display());
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &script, "sh"]).arg(command.get_program()).args(command.get_args());
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = shell.output().unwrap();
+    assert!(!output.status.success(), "{output:?}");
+    let entries = std::fs::read_dir(&bench.site.dir).unwrap().map(|entry| entry.unwrap());
+    let mut names = entries.map(|entry| entry.file_name().into_string().unwrap());
+    assert!(names.any(|name| name.starts_with("esker-bench-")));
 }
 
 #[test]
