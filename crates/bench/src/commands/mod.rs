@@ -96,7 +96,8 @@ impl BenchCommand {
     pub(crate) fn run(self) -> Result<Answer> {
         // Workers and janitors do not catch signals: the benchmark that started them does, and ends them.
         let is_served = matches!(self, Self::Worker { .. } | Self::Janitor { .. });
-        if !is_served && !matches!(self, Self::Completions(_) | Self::Man(_)) {
+        let cleans_up = !matches!(self, Self::Report(_) | Self::Completions(_) | Self::Man(_));
+        if !is_served && cleans_up {
             interrupt::listen()?;
         }
         match self {

@@ -6,7 +6,7 @@ use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// Longest report file that is read, in bytes.
@@ -121,7 +121,7 @@ impl Run {
 }
 
 impl Results {
-    /// Reads a file, and looks for traces beside it.
+    /// Reads a file, and looks for its traces beside it.
     ///
     /// # Errors
     /// Names the file: if it cannot be read, is longer than [`RESULTS_BYTES_MAX`], is not a result of `esker bench`, or
@@ -135,8 +135,23 @@ impl Results {
         if let Some(name) = path.file_name() {
             results.name = name.to_string_lossy().into_owned();
         }
-        results.traces = Some(path.with_extension("traces.csv")).filter(|traces| traces.is_file());
+        let traces = path.with_extension("traces.csv");
+        results.traces = Some(traces).filter(|traces| results.is_of_same_run(traces));
         Ok(results)
+    }
+
+    /// True if a file of traces is of the run of this report, whose settings its head repeats. An earlier run may have
+    /// left another one beside the report.
+    fn is_of_same_run(&self, traces: &Path) -> bool {
+        let Ok(file) = std::fs::File::open(traces) else { return false };
+        let lines =
+            BufReader::new(file.take(RESULTS_BYTES_MAX)).lines().map_while(std::io::Result::ok);
+        let mut head = lines.take_while(|line| line.starts_with('#'));
+        let settings = head.find_map(|line| Some(line.strip_prefix("# settings: ")?.to_owned()));
+        settings.is_none_or(|settings| {
+            serde_json::from_str(&settings)
+                .is_ok_and(|settings: Map<_, _>| settings == self.settings)
+        })
     }
 
     /// Parses the content of a result file. The envelope of `--json` is removed.
@@ -241,6 +256,22 @@ pub(crate) mod tests {
         let envelope = json!({"response": document(&[json!({})]), "error": null, "status": 0});
         let results = Results::from_json("a", envelope).unwrap();
         assert_eq!(results.runs[0].class_array(), Some("S1"));
+    }
+
+    #[test]
+    fn traces_of_another_run_are_left_out() {
+        let folder = std::env::temp_dir().join(format!("esker-results-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let (report, traces) = (folder.join("r.json"), folder.join("r.traces.csv"));
+        let document = document(&[]);
+        std::fs::write(&report, document.to_string()).unwrap();
+        let mut of_another = document["settings"].clone();
+        of_another["unix_time_s"] = json!(4);
+        for (settings, expected) in [(&document["settings"], true), (&of_another, false)] {
+            std::fs::write(&traces, format!("# esker traces 1\n# settings: {settings}\n")).unwrap();
+            assert_eq!(Results::read(&report).unwrap().traces.is_some(), expected, "{settings}");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

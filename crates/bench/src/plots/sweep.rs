@@ -70,10 +70,14 @@ pub(crate) struct Sample {
 
 /// All measurements of files, with the sums of phases that write and read at the same time.
 pub(crate) fn samples(files: &[Results]) -> Vec<Sample> {
-    let samples: Vec<_> =
-        files.iter().flat_map(|file| &file.runs).filter_map(Sample::from_run).collect();
-    let sums: Vec<_> = samples.iter().filter_map(|write| write.sum(&samples)).collect();
-    [samples, sums].concat()
+    let of_file = |file: &Results| file.runs.iter().filter_map(Sample::from_run).collect();
+    let samples: Vec<Vec<_>> = files.iter().map(of_file).collect();
+    // Runs are numbered within their file, so each file has sums of its own.
+    let sums_of = |samples: &Vec<Sample>| {
+        samples.iter().filter_map(|write| write.sum(samples)).collect::<Vec<_>>()
+    };
+    let sums = samples.iter().flat_map(sums_of).collect();
+    [samples.concat(), sums].concat()
 }
 
 impl Sample {
@@ -344,4 +348,22 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
 /// True if the samples differ in property `name`.
 fn varies(samples: &[&Sample], name: &str) -> bool {
     samples.iter().any(|sample| sample.text(name) != samples[0].text(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plots::results::tests::results;
+    use serde_json::json;
+
+    #[test]
+    fn write_and_read_of_one_file_are_added() {
+        let file = |write: f64, read: f64| {
+            let run = |phase: &str, run: u32, mib_s: f64| json!({"mode": "full", "pattern": "B", "phase": phase, "run": run, "global_timing_bandwidth_mib_s": mib_s});
+            results(&[run("write", 1, write), run("read", 2, read)])
+        };
+        let samples = samples(&[file(100.0, 200.0), file(10.0, 20.0)]);
+        let sums = samples.iter().filter(|sample| sample.run.phase == BOTH);
+        assert_eq!(sums.map(|sum| sum.mib_s).collect::<Vec<_>>(), [300.0, 30.0]);
+    }
 }

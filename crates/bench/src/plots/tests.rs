@@ -357,6 +357,8 @@ fn invalid_traces_are_refused_by_name_and_line() {
     assert!(odd.contains("esker-odd") && odd.contains("line 2, is not a trace"), "{odd}");
     let broken = message("broken", &(trace_lines(500) + "1,1,write,n0\n"));
     assert!(broken.contains("line 19, is not a trace"), "{broken}");
+    let endless = message("endless", &(trace_lines(500) + "1,1,write,n0,0,9,,2,io_end,inf\n"));
+    assert!(endless.contains("line 19, is not a trace"), "{endless}");
 }
 
 fn page() -> Page {

@@ -73,7 +73,7 @@ struct Event<'e> {
     node: &'e str,
     process: u32,
     event: &'e str,
-    time_ns: f64,
+    time_ns: u64,
 }
 
 impl Figures {
@@ -330,7 +330,7 @@ fn collect(
         if !runs.contains(&run) || *repeats.entry(run).or_insert(event.repeat) != event.repeat {
             continue;
         }
-        let time_s = event.time_ns / 1e9;
+        let time_s = event.time_ns as f64 / 1e9;
         match event.event {
             "io_start" => start_s = time_s,
             "io_end" => {
