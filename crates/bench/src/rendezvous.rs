@@ -12,13 +12,16 @@ use esker_types::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Interval at which a rank checks the directory.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Maximum time that a rank waits for the others.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Maximum time that rank 0 waits at the end until the others have left.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Rank of this process, and the number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,11 +181,21 @@ impl Rendezvous {
 }
 
 impl Drop for Rendezvous {
-    /// Rank 0 waits for all ranks before it removes the directory, because they may still read its last file.
+    /// All ranks leave. Rank 0 waits for the others before it removes the directory, because they may still read its
+    /// last file, or why the benchmark failed.
     fn drop(&mut self) {
-        if self.gather(()).is_ok() && self.who.is_first() {
-            let _ = self.session.take().map(std::fs::remove_dir_all);
+        let Some(session) = self.session.take() else { return };
+        let left = |rank| session.join(format!("left.{rank}"));
+        if !self.who.is_first() {
+            let _ = write(&left(self.who.rank), &());
+            return;
         }
+        let start = Instant::now();
+        let is_here = |rank| !left(rank).exists();
+        while (1..self.who.ranks).any(is_here) && start.elapsed() < LEAVE_TIMEOUT {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        let _ = std::fs::remove_dir_all(session);
     }
 }
 
@@ -220,7 +233,7 @@ fn gather_announcements(
     let session = folder.join(format!("session-{word}"));
     std::fs::create_dir(&session).doing(|| format!("creating {}", session.display()))?;
     let mut invited = Vec::new();
-    wait("the other ranks", None, || {
+    let met = wait("the other ranks", None, || {
         let words: Vec<String> =
             (0..who.ranks).map(|rank| read(&hello(rank)).unwrap_or_default()).collect();
         if words != invited {
@@ -231,10 +244,11 @@ fn gather_announcements(
         }
         let joined = |rank| session.join(format!("joined.{rank}")).exists();
         (1..who.ranks).all(joined).then_some(())
-    })?;
+    });
+    let _ = met.is_err().then(|| std::fs::remove_dir_all(&session));
     let _ = std::fs::remove_file(folder.join("roster"));
     (0..who.ranks).for_each(|rank| drop(std::fs::remove_file(hello(rank))));
-    Ok(session)
+    met.map(|()| session)
 }
 
 /// Calls `poll` again and again until it returns a value. Fails if the benchmark failed on another node, is
@@ -249,6 +263,11 @@ fn wait<T>(whom: &str, session: Option<&Path>, mut poll: impl FnMut() -> Option<
         if let Some(why) = session.and_then(|session| read::<String>(&session.join(FAILED))) {
             return Err(Error::new(ErrorKind::Canceled, format!("the benchmark failed on {why}")));
         }
+        ensure(
+            session.is_none_or(Path::is_dir),
+            ErrorKind::Canceled,
+            || "the benchmark ended on rank 0: see the error of that rank",
+        )?;
         let waited = Duration::from_nanos(monotonic_ns() - start);
         ensure(waited <= ANSWER_TIMEOUT, ErrorKind::TimedOut, || {
             let seconds = ANSWER_TIMEOUT.as_secs();
@@ -354,6 +373,7 @@ mod tests {
             }
         });
         assert!(heard[0].contains("failed on rank 1: the pool is full"), "{heard:?}");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -5,11 +5,12 @@ use crate::processes::esker_program;
 use crate::report::Report;
 use esker_os::start_thread;
 use esker_types::{Error, ErrorKind, Result};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Starts the program and waits for it.
 #[derive(Clone, Debug)]
@@ -52,6 +53,8 @@ impl Runner {
         let arguments: Vec<_> = arguments.iter().map(AsRef::as_ref).collect();
         let mut command = Command::new(&self.program);
         command.args(&arguments).envs(self.variables.iter().cloned());
+        // In a process group of its own, the command does not receive Ctrl-C, after which SIGTERM would kill it.
+        command.process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().doing(|| format!("starting {}", self.program.display()))?;
         let stderr = child.stderr.take();
@@ -107,13 +110,21 @@ fn last_bytes(mut from: impl Read) -> String {
     String::from_utf8_lossy(&last).into_owned()
 }
 
-/// Kills a child.
+/// Maximum time that a child gets to clean up after SIGTERM.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Ends a child: asks it to clean up, and kills it after [`CLEANUP_TIMEOUT`].
 fn end(child: &mut Child) {
+    let _ = kill_process(Pid::from_child(child), Signal::TERM);
+    let start = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) && start.elapsed() < CLEANUP_TIMEOUT {
+        std::thread::sleep(PAUSE);
+    }
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// Kills the child if this process receives a signal to end. The child's janitor then cleans up.
+/// Waits for the child, and ends it if this process receives a signal to end.
 fn wait(child: &mut Child) -> Result<ExitStatus> {
     loop {
         if let Some(status) = child.try_wait().doing(|| "waiting for a child")? {
@@ -130,9 +141,21 @@ fn wait(child: &mut Child) -> Result<ExitStatus> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
 
     fn shell() -> Runner {
         Runner { program: "/bin/sh".into(), folder: PathBuf::new(), variables: Vec::new() }
+    }
+
+    #[test]
+    fn ended_child_cleans_up() {
+        let script = "trap 'echo cleaned; kill $!; exit' TERM; sleep 1000 & echo ready; wait";
+        let mut command = Command::new("/bin/sh");
+        let mut child = command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        end(&mut child);
+        assert_eq!(lines.next().unwrap().unwrap(), "cleaned");
     }
 
     #[test]

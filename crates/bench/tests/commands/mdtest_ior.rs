@@ -123,6 +123,20 @@ fn a_container_is_measured_beside_memory_and_disk() {
     bench.assert_left(&[]);
 }
 
+/// A killed run leaves such a tree in a container of the user.
+#[test]
+fn a_run_in_an_existing_container_has_a_directory_of_its_own() {
+    let bench = BenchSite::new();
+    bench.site.create_pool();
+    bench.site.ok(&["cont", "create", "tank", "files", "--type", "posix"]);
+    let work = "mdtest -a DFS --dfs.pool tank --dfs.cont files -d /work -n 3 -F";
+    measure(&bench, &format!("{work} -C"));
+    let (_, report) = measure(&bench, work);
+    assert_eq!(of_store(&report, "DFS").len(), 6);
+    assert_eq!(of_store(&measure(&bench, &format!("{work} -r")).1, "DFS").len(), 2);
+    assert_eq!(bench.site.ok(&["fs", "ls", "tank/files:/work"]), "");
+}
+
 /// Other file systems are measured in folders with names of their own, so that the benchmarks do not disturb each
 /// other.
 #[test]
@@ -150,6 +164,20 @@ fn unsupported_options_of_mdtest_and_ior_are_refused_by_name() {
         let said = bench.usage_error(command);
         assert!(said.contains(refused), "{said}");
     }
+    for option in [
+        "--dfs.pool tank",
+        "--dfs.chunk_size 1M",
+        "--dfs.oclass S1",
+        "--path $DIR",
+        "--targets 2",
+        "--huge-pages",
+    ] {
+        let said = bench.message(&format!("mdtest -d $DIR/md -n 1 {option}"));
+        let name = option.split(' ').next().unwrap();
+        assert!(said.starts_with(name) && said.contains("add -a DFS"), "{said}");
+    }
+    let said = bench.message("posix --small 4K --path $DIR");
+    assert!(said.starts_with("--small 4 KiB is less than one transfer"), "{said}");
     let said = bench.usage_error("ior -o /f -O useO_DIRECT=1");
     assert!(said.contains("useO_DIRECT=1") && said.contains("stoneWallingWearOut=0"), "{said}");
     for nonsense in [

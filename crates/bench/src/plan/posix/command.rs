@@ -1,7 +1,7 @@
 //! Options of `esker bench mdtest` and `esker bench ior`, and those of the original programs that are refused.
 use super::{Baselines, DfsSubject, FileSystems, Genuine, Outcome, Setting, Subject};
 use crate::pin::Pin;
-use crate::plan::{Measurement, Note, OwnPool};
+use crate::plan::{Measurement, Note, OwnPool, memory_or_temporary};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use dfs::NewDfs;
 use esker_cli::class_of;
@@ -47,9 +47,9 @@ struct DfsArgs {
     /// Container of -a DFS [default: a temporary container]
     #[arg(long = "dfs.cont", value_name = "CONT", requires = "pool")]
     container: Option<String>,
-    /// Chunk size of files in a temporary container
-    #[arg(long = "dfs.chunk_size", value_name = "SIZE", default_value = "1MiB")]
-    chunk_size: Bytes,
+    /// Chunk size of files in a temporary container [default: 1MiB]
+    #[arg(long = "dfs.chunk_size", value_name = "SIZE")]
+    chunk_size: Option<Bytes>,
     /// Object class of files in a temporary container [default: as DFS chooses]
     #[arg(long = "dfs.oclass", value_name = "CLASS")]
     class: Option<String>,
@@ -110,6 +110,8 @@ impl Common {
         measure: impl Fn(&FileSystems, Note<'_>) -> Result<Outcome>,
         note: Note<'_>,
     ) -> Result<Measurement> {
+        let ignored = self.dfs.given().filter(|_| self.api == ApiArg::Posix);
+        ignored.map_or(Ok(()), |option| Err(needs_dfs(option)))?;
         let nodes = match self.dfs.nodes.as_slice() {
             [] => vec![None],
             nodes => nodes.iter().copied().map(Some).collect(),
@@ -135,10 +137,6 @@ impl Common {
         note: Note<'_>,
     ) -> Result<Outcome> {
         let subject = match self.api {
-            ApiArg::Posix if nodes.is_some() => return Err(needs_dfs("--nodes", "be over nodes")),
-            ApiArg::Posix if self.dfs.own.no_write_buffer => {
-                return Err(needs_dfs("--no-write-buffer", "have a write buffer"));
-            }
             ApiArg::Posix => Subject::Posix { folder: work.folder.clone(), cleared: work.cleared },
             ApiArg::Dfs => Subject::Dfs(DfsSubject { nodes, ..self.dfs.subject(work)? }),
         };
@@ -149,7 +147,7 @@ impl Common {
             && (self.genuine.is_some() || !self.alone)
         {
             match Genuine::find(name, self.genuine.as_deref(), outcome.procs) {
-                Ok(genuine) => genuine.compare(&mut outcome, options, note),
+                Ok(genuine) => genuine.compare(&mut outcome, options, note)?,
                 Err(why) => outcome.missing.push(why),
             }
         }
@@ -158,20 +156,40 @@ impl Common {
 }
 
 impl DfsArgs {
+    /// The first of these options that was given.
+    fn given(&self) -> Option<&'static str> {
+        let OwnPool { folder, targets, huge_pages, no_write_buffer, .. } = &self.own;
+        let options = [
+            ("--dfs.pool", self.pool.is_some()),
+            ("--dfs.cont", self.container.is_some()),
+            ("--dfs.chunk_size", self.chunk_size.is_some()),
+            ("--dfs.oclass", self.class.is_some()),
+            ("--dfs.dir_oclass", self.dir_class.is_some()),
+            ("--nodes", !self.nodes.is_empty()),
+            ("--path", *folder != memory_or_temporary()),
+            ("--targets", targets.is_some()),
+            ("--huge-pages", *huge_pages),
+            ("--no-write-buffer", *no_write_buffer),
+        ];
+        options.into_iter().find_map(|(option, is_given)| is_given.then_some(option))
+    }
+
     /// The container, and the directory in it, that is measured by way of DFS.
     fn subject(&self, work: &Work) -> Result<DfsSubject> {
         let class = |name: &Option<String>| name.as_deref().map(class_of).transpose();
+        let new = NewDfs::default();
         let new = NewDfs {
-            chunk_size: self.chunk_size.0,
+            chunk_size: self.chunk_size.map_or(new.chunk_size, |Bytes(bytes)| bytes),
             file_class: class(&self.class)?,
             dir_class: class(&self.dir_class)?,
-            ..NewDfs::default()
+            ..new
         };
         Ok(DfsSubject {
             nodes: None,
             pool: self.pool.clone(),
             container: self.container.clone(),
             folder: work.folder.to_string_lossy().into_owned(),
+            cleared: work.cleared,
             new,
             own: self.own.clone(),
             bytes: work.bytes,
@@ -181,8 +199,8 @@ impl DfsArgs {
 }
 
 /// Error for an option that has an effect only with `-a DFS`.
-fn needs_dfs(option: &str, what: &str) -> Error {
-    let message = format!("{option}: only -a DFS creates a pool, which could {what}: add -a DFS");
+fn needs_dfs(option: &str) -> Error {
+    let message = format!("{option} has no effect on the directory of -a POSIX: add -a DFS");
     Error::new(ErrorKind::Invalid, message)
 }
 

@@ -3,7 +3,7 @@ use super::super::Note;
 use super::super::location::write_buffer;
 use super::super::scratch::{OwnPool, Scratch, Served};
 use crate::posix::FileLocation;
-use dfs::{Dfs, NewDfs};
+use dfs::{Dfs, Follow, MountOptions, NewDfs};
 use esker::backend::NewContainer;
 use esker::types::info::{OpenMode, Space};
 use esker::{Pool, Wait};
@@ -20,6 +20,8 @@ pub struct DfsSubject {
     pub container: Option<String>,
     /// Directory of the files in it.
     pub folder: String,
+    /// Remove all files, however the benchmark ends. Otherwise they may belong to earlier or later runs.
+    pub cleared: bool,
     /// Options of a new container.
     pub new: NewDfs,
     /// Options of a new pool.
@@ -39,6 +41,9 @@ pub(super) struct OpenContainer {
     medium: PathBuf,
     label: String,
     made: bool,
+    folder: String,
+    /// The directory is only of this run, in a container of the user.
+    is_own_folder: bool,
     /// Dropped last: it destroys the pool.
     served: Option<Served>,
 }
@@ -64,12 +69,26 @@ impl OpenContainer {
             let new = NewContainer::named(&label);
             Dfs::create_container(&pool, &new, &subject.new)?;
         }
-        Ok((Self { pool, url, medium, label, made, served }, scratch))
+        let is_own_folder = subject.cleared && !made;
+        let mut folder = subject.folder.clone();
+        if is_own_folder {
+            folder = format!("{folder}/esker-bench-{}", std::process::id());
+        }
+        let folder = folder.trim_matches('/').to_owned();
+        Ok((Self { pool, url, medium, label, made, folder, is_own_folder, served }, scratch))
     }
 
-    pub(super) fn location(&self, folder: &str) -> FileLocation {
+    pub(super) fn location(&self) -> FileLocation {
         let (pool, container) = (self.url.clone(), self.label.clone());
-        FileLocation::Dfs { pool, container, folder: folder.trim_matches('/').to_owned() }
+        FileLocation::Dfs { pool, container, folder: self.folder.clone() }
+    }
+
+    /// Removes the directory of this run, which an interrupted run leaves with files.
+    fn remove_folder(&self) -> Result<()> {
+        let (parent, name) = self.folder.rsplit_once('/').unwrap_or(("", &self.folder));
+        let fs = Dfs::open(&self.url, &self.label, MountOptions::default())?;
+        let parent = fs.resolve(&fs.root(), format!("/{parent}").as_bytes(), Follow::All)?;
+        parent.remove_tree(name.as_bytes()).map(drop)
     }
 
     /// Names of the pool and container on command lines.
@@ -152,6 +171,9 @@ impl Drop for OpenContainer {
     fn drop(&mut self) {
         if self.made {
             let _ = self.pool.destroy_container(&self.label, true).wait();
+        }
+        if self.is_own_folder {
+            let _ = self.remove_folder();
         }
     }
 }

@@ -102,7 +102,7 @@ impl FileSystems {
     /// Begins the list with the file system in a container, which processes access by the library.
     fn of_container(subject: &DfsSubject, note: Note<'_>) -> Result<Self> {
         let (container, scratch) = OpenContainer::new(subject, note)?;
-        let (location, about) = (container.location(&subject.folder), container.about());
+        let (location, about) = (container.location(), container.about());
         // The processes reach a pool over nodes through its engines, as they would from other nodes.
         let through = subject.nodes.map(|_| (NODE_VARIABLE.to_owned(), "none".to_owned()));
         let mut launcher = Launcher::new()?;

@@ -1,6 +1,7 @@
 //! The original `ior` and `mdtest`, if they are installed, which run the same work for comparison.
 use super::super::Note;
 use super::{FileSystem, IorPlan, Line, MdtestPlan, Outcome, Setting};
+use crate::interrupt;
 use crate::metrics::Statistics;
 use crate::posix::FileLocation;
 use crate::runner::output_of;
@@ -39,8 +40,13 @@ impl Genuine {
     }
 
     /// Runs the same work on each system that is a directory, once as warm-up and once measured. Adds the mean rates to
-    /// the notes of the outcome, beside ours, and to the settings of its report.
-    pub fn compare(&self, outcome: &mut Outcome, arguments: &[String], note: Note<'_>) {
+    /// the notes of the outcome, beside ours, and to the settings of its report. Fails if the user interrupts it.
+    pub fn compare(
+        &self,
+        outcome: &mut Outcome,
+        arguments: &[String],
+        note: Note<'_>,
+    ) -> esker_types::Result<()> {
         let program = self.program.display().to_string();
         let mut table = new_table("Operation|on|>genuine|>ours|>ours x");
         let mut mean_rates = Map::new();
@@ -50,7 +56,9 @@ impl Genuine {
             note(&format!("{program} on {}", system.name));
             let words = [arguments, &[folder.join(NAME).display().to_string()]].concat();
             let said = self.run(outcome.procs, &words);
+            interrupt::check()?;
             let rates = said.and_then(|_| self.run(outcome.procs, &words));
+            interrupt::check()?;
             match rates.and_then(|said| rates_in(&said, outcome)) {
                 Ok(rates) => {
                     let mut means = Map::new();
@@ -69,6 +77,7 @@ impl Genuine {
         }
         let report = json!({"program": program, "mean_rates": mean_rates});
         outcome.settings.options.insert("genuine".to_owned(), report);
+        Ok(())
     }
 
     /// Runs the program and returns its output.

@@ -3,7 +3,7 @@ use super::super::{Benchmark, Measurement, Note, parse_procs, parse_size};
 use super::{
     Baselines, DfsSubject, FileSystems, IorPlan, Line, MdtestPlan, Outcome, Peer, Setting, Subject,
 };
-use crate::errors::ensure;
+use crate::errors::{ensure, ensure_valid};
 use crate::pin::Pin;
 use crate::plan::OwnPool;
 use crate::posix::ior::Options as IorOptions;
@@ -13,7 +13,7 @@ use crate::table::new_table;
 use clap::Args;
 use dfs::NewDfs;
 use esker_cli::DurabilityArg;
-use esker_cli::units::rounded;
+use esker_cli::units::{Bytes, rounded};
 use esker_types::{ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -92,6 +92,7 @@ impl TablePlan {
     /// Runs all benchmarks: metadata, small transfers to own files and to a shared file, large transfers; then metadata
     /// and small transfers of one process.
     fn measure(&self, note: Note<'_>) -> Result<TableResults> {
+        self.check()?;
         let mut systems = FileSystems::new(&self.subject(), &self.beside, note)?;
         let has_base = systems.all.iter().any(|system| system.name == BASE);
         ensure(
@@ -121,6 +122,20 @@ impl TablePlan {
         Ok(TableResults { outcomes, rows, settings, engine: self.engine })
     }
 
+    /// Checks the options of all benchmarks, before the first of them runs.
+    fn check(&self) -> Result<()> {
+        self.setting(self.procs).check()?;
+        self.names().options.check()?;
+        [(SMALL, "--small", self.small_bytes), (LARGE, "--large", self.large_bytes)]
+            .into_iter()
+            .try_for_each(|(transfer, option, bytes)| {
+                ensure_valid(bytes >= transfer, || {
+                    let (bytes, transfer) = (Bytes(bytes), Bytes(transfer));
+                    format!("{option} {bytes} is less than one transfer: give at least {transfer}")
+                })
+            })
+    }
+
     /// The container that is measured by way of DFS.
     fn subject(&self) -> Subject {
         let each = self.small_bytes.max(self.large_bytes);
@@ -130,6 +145,7 @@ impl TablePlan {
             pool: None,
             container: None,
             folder: "dfs".to_owned(),
+            cleared: true,
             new: NewDfs::default(),
             own: OwnPool { durability: self.durability.map(Into::into), ..self.own.clone() },
             nodes: self.engine.then_some(1),
@@ -182,7 +198,7 @@ impl TableResults {
     }
 }
 
-const ABOUT: &str = "\
+pub(crate) const ABOUT: &str = "\
 Ratios are to tmpfs: medians of the ratios of the iterations. For one process, values are median times of an operation. A \
 goal that is missed is marked with !.";
 

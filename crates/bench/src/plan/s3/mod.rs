@@ -152,23 +152,36 @@ impl S3Plan {
     /// Measures all servers with this number of clients. They alternate, so that other load on the machine affects all.
     fn measure(&self, procs: u32, subjects: &mut [Subject], note: Note<'_>) -> Result<()> {
         let mut clients = self.clients_of(procs, subjects)?;
+        // The server of the user is the last: if its bucket cannot be made, nothing is left there.
+        for number in with_bucket(subjects) {
+            clients.first(Step::MakeBucket(number))?;
+        }
+        if let Err(error) = self.measure_with(&mut clients, subjects, note) {
+            // The clients may be in the middle of a step: others remove what is on the server of the user.
+            drop(clients);
+            let _ = self.clients_of(procs, subjects).and_then(|others| remove(others, subjects));
+            return Err(error);
+        }
+        remove(clients, subjects)
+    }
+
+    fn measure_with(
+        &self,
+        clients: &mut Clients,
+        subjects: &mut [Subject],
+        note: Note<'_>,
+    ) -> Result<()> {
+        let procs = clients.count();
         note(&format!("{procs} clients: warming up"));
-        for (number, subject) in subjects.iter().enumerate() {
-            if subject.has_bucket() {
-                clients.first(Step::MakeBucket(number))?;
-            }
+        for number in 0..subjects.len() {
             clients.all(Step::Put(number, WARM_UP, Checksum::None))?;
             clients.all(Step::Get(number))?;
         }
         for round in 1..=self.rounds {
             note(&format!("{procs} clients: round {round} of {}", self.rounds));
             for (number, subject) in subjects.iter_mut().enumerate() {
-                self.measure_round(&mut clients, round, (number, subject))?;
+                self.measure_round(clients, round, (number, subject))?;
             }
-        }
-        for (number, _) in subjects.iter().enumerate().filter(|(_, subject)| subject.has_bucket()) {
-            clients.all(Step::Remove(number))?;
-            clients.first(Step::RemoveBucket(number))?;
         }
         Ok(())
     }
@@ -214,6 +227,20 @@ impl S3Plan {
         }
         runs
     }
+}
+
+/// Numbers of the servers that have a bucket.
+fn with_bucket(subjects: &[Subject]) -> impl DoubleEndedIterator<Item = usize> {
+    (0..subjects.len()).filter(|&number| subjects[number].has_bucket())
+}
+
+/// Removes the buckets with their objects, that of the user's server first.
+fn remove(mut clients: Clients, subjects: &[Subject]) -> Result<()> {
+    for number in with_bucket(subjects).rev() {
+        clients.all(Step::Remove(number))?;
+        clients.first(Step::RemoveBucket(number))?;
+    }
+    Ok(())
 }
 
 /// A server at `http://HOST[:PORT]`, with the key of the environment.
