@@ -3,8 +3,10 @@ use super::scratch;
 use super::work_dir::{Store, WorkDir};
 use super::{Benchmark, Measurement, Note, check_rounds, memory_or_temporary, parse_size};
 use crate::errors::ensure_valid;
+use crate::field_io::{Contention, Mode, Pattern};
 use crate::metrics::Statistics;
 use crate::names::Named;
+use crate::parallel::Parallel;
 use crate::report::{Latency, Report, Run, SCHEMA};
 use crate::table::{new_table, or_dash};
 use clap::{Args, ValueEnum};
@@ -29,15 +31,15 @@ pub struct Comparison {
     /// Index each Array in a Key-Value of its process (array only)
     #[arg(long)]
     pub indexed: bool,
-    /// Mode of field-io: full, no-containers, no-index
-    #[arg(long, value_name = "MODE", default_value = "full")]
-    pub mode: String,
-    /// Access pattern of field-io: A, B
-    #[arg(long, value_name = "PATTERN", default_value = "A")]
-    pub pattern: String,
-    /// Contention of field-io on the index: low, high
-    #[arg(long, value_name = "LEVEL", default_value = "low")]
-    pub contention: String,
+    /// Mode of field-io [default: full]
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<Mode>,
+    /// Access pattern of field-io [default: A]
+    #[arg(long, value_name = "PATTERN", ignore_case = true)]
+    pub pattern: Option<Pattern>,
+    /// Contention of field-io on the index [default: low]
+    #[arg(long, value_name = "LEVEL")]
+    pub contention: Option<Contention>,
     /// Size of an object, or several sizes, separated by commas
     #[arg(long = "size", value_name = "SIZE", default_value = "1MiB", value_delimiter = ',')]
     #[arg(value_parser = parse_size)]
@@ -155,11 +157,27 @@ impl Comparison {
             self.stores.len() >= 2 && !self.stores.iter().any(twice),
             || "name at least two different stores: --stores native,posix",
         )?;
-        let needs_index = self.workload == Workload::FieldIo && self.pattern == "B";
+        self.check_workload()?;
+        let needs_index = self.pattern == Some(Pattern::B);
         ensure_valid(
             !needs_index || !self.stores.iter().any(Store::is_files),
             || "plain files have no index for pattern B: leave out `files`, or choose pattern A",
         )
+    }
+
+    /// Fails if an option was given that the workload does not have.
+    fn check_workload(&self) -> Result<()> {
+        let is_array = self.workload == Workload::Array;
+        ensure_valid(!self.indexed || is_array, || "--indexed needs --workload array")?;
+        let options = [
+            ("--mode", self.mode.is_some()),
+            ("--pattern", self.pattern.is_some()),
+            ("--contention", self.contention.is_some()),
+        ];
+        let is_field_io = self.workload == Workload::FieldIo;
+        options.into_iter().try_for_each(|(option, is_given)| {
+            ensure_valid(!is_given || is_field_io, || format!("{option} needs --workload field-io"))
+        })
     }
 
     fn ops_of(&self, size: u64) -> u64 {
@@ -189,11 +207,15 @@ impl Comparison {
         };
         let numbers = [size.to_string(), procs.to_string(), self.ops_of(size).to_string()];
         let [size, procs, ops] = numbers.each_ref().map(String::as_str);
+        let choices = [
+            ("--mode", self.mode.unwrap_or(Mode::Full).name()),
+            ("--pattern", self.pattern.unwrap_or(Pattern::A).name()),
+            ("--contention", self.contention.unwrap_or(Contention::Low).name()),
+        ];
         let mut words =
             vec![workload, "--pool", url, sized, size, "--procs", procs, "--ops", ops, rounds, "1"];
         if field_io {
-            let Self { mode, pattern, contention, .. } = self;
-            words.extend(["--mode", mode, "--pattern", pattern, "--contention", contention]);
+            words.extend(choices.iter().flat_map(|(option, value)| [*option, value.as_str()]));
         }
         words.extend((self.indexed && self.workload == Workload::Array).then_some("--indexed"));
         words.extend(self.verify.then_some("--verify"));
@@ -252,8 +274,11 @@ impl Line {
     /// One run in place of those of a store over all rounds: means of their figures, sums of their operations and
     /// seconds. Members that describe a single run are left out.
     fn merge(&self, store: &str, runs: &[Run]) -> Option<Value> {
-        let bandwidth: Vec<_> = runs.iter().map(bandwidth_of).collect();
-        let bandwidth = Statistics::from_values(&bandwidth);
+        let over_rounds = |of: fn(&Run) -> Option<f64>| {
+            let values: Vec<_> = runs.iter().filter_map(of).collect();
+            if values.is_empty() { Statistics::default() } else { Statistics::from_values(&values) }
+        };
+        let bandwidth = over_rounds(|run| Some(bandwidth_of(run)));
         let limit = mean(runs, |run| run.limit_mib_s);
         let first = runs.first()?;
         let mut merged = json!(Run {
@@ -266,10 +291,15 @@ impl Line {
             limit_mib_s: limit.map(rounded),
             ratio: limit.map(|limit| rounded(bandwidth.mean / limit)),
             latency_us: latency(runs),
+            parallel: merged_parallel(runs),
             ..first.clone()
         });
         merged["global_timing_bandwidth_mib_s"] = json!(rounded(bandwidth.mean));
-        merged["repeat"] = json!({"count": runs.len(), "global_timing_bandwidth_mib_s": bandwidth});
+        merged["repeat"] = json!({
+            "count": runs.len(), "global_timing_bandwidth_mib_s": bandwidth,
+            "limit_mib_s": over_rounds(|run| run.limit_mib_s),
+            "ratio": over_rounds(|run| Some(bandwidth_of(run) / run.limit_mib_s?)),
+        });
         let members = merged.as_object_mut()?;
         members.retain(|name, _| !["repeats", "latency_percentiles_us"].contains(&name.as_str()));
         Some(merged)
@@ -324,6 +354,21 @@ fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {
 fn bandwidth_of(run: &Run) -> f64 {
     let parallel = run.parallel.as_ref();
     parallel.map_or(run.bandwidth_mib_s, |parallel| parallel.global_timing_bandwidth_mib_s)
+}
+
+/// The members of Field I/O, with means of its times.
+fn merged_parallel(runs: &[Run]) -> Option<Box<Parallel>> {
+    let mean =
+        |of: fn(&Parallel) -> Option<f64>| mean(runs, |run| run.parallel.as_deref().and_then(of));
+    let first = runs.first()?.parallel.clone()?;
+    Some(Box::new(Parallel {
+        total_wall_clock_s: mean(|one| Some(one.total_wall_clock_s))?,
+        off_0: mean(|one| Some(one.off_0))?,
+        off_f: mean(|one| Some(one.off_f))?,
+        po_0: mean(|one| one.po_0),
+        po_f: mean(|one| one.po_f),
+        ..*first
+    }))
 }
 
 /// Means of percentiles, and the maximum of all.

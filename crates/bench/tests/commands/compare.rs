@@ -48,5 +48,8 @@ fn invalid_comparisons_are_refused() {
     assert_eq!(kind("native,native"), "invalid");
     assert_eq!(kind("files,files:/tmp --workload field-io --pattern B"), "invalid");
     assert_eq!(kind("files,files:/no/such --ops 1"), "io");
+    assert_eq!(kind("native,files --pattern A"), "invalid");
+    let modes = "compare --workload field-io --mode full,no-index";
+    assert!(bench.usage_error(modes).contains("full,no-index"));
     bench.assert_left(&[]);
 }

@@ -6,9 +6,9 @@ fn comparison(stores: &[&str], workload: Workload) -> Comparison {
         stores: stores.iter().map(|store| store.parse().unwrap()).collect(),
         workload,
         indexed: false,
-        mode: "full".to_owned(),
-        pattern: "A".to_owned(),
-        contention: "low".to_owned(),
+        mode: None,
+        pattern: None,
+        contention: None,
         sizes: vec![1 << 20],
         procs: vec![2],
         ops: Some(10),
@@ -63,6 +63,25 @@ fn comparison_is_a_valid_report() {
     assert_eq!(stores, ["native", "files"]);
     let spread = &report["runs"][0]["repeat"]["global_timing_bandwidth_mib_s"];
     assert_eq!([&spread["mean"], &spread["min"], &spread["max"]], [200.0, 100.0, 300.0]);
+    let ratio = &report["runs"][1]["repeat"]["ratio"];
+    assert_eq!([&ratio["median"], &ratio["min"], &ratio["max"]], [0.3125, 0.25, 0.375]);
+}
+
+#[test]
+fn times_of_field_io_are_means_of_the_rounds() {
+    let comparison = comparison(&["native", "posix"], Workload::FieldIo);
+    let timed = |off_0: f64| {
+        let mut report = measured(100.0);
+        let parallel = Parallel { mode: "full".to_owned(), off_0, ..Parallel::default() };
+        report.runs[1].parallel = Some(Box::new(parallel));
+        report
+    };
+    let all = [(0, timed(1.0)), (1, timed(5.0)), (0, timed(3.0)), (1, timed(5.0))];
+    let report = comparison.compared(&all).report;
+    assert_eq!(
+        (&report["runs"][0]["off_0"], &report["runs"][0]["po_0"]),
+        (&json!(2.0), &json!(null))
+    );
 }
 
 #[test]
@@ -88,8 +107,13 @@ fn invalid_comparisons_are_refused() {
     );
     let field_io = comparison(&["native", "files"], Workload::FieldIo);
     assert!(field_io.check().is_ok());
-    let pattern_b = Comparison { pattern: "B".to_owned(), ..field_io };
+    let pattern_b = Comparison { pattern: Some(Pattern::B), ..field_io };
     assert_eq!(kind(pattern_b), ErrorKind::Invalid);
+    let arrays = comparison(&["native", "posix"], Workload::Array);
+    let contended = Comparison { contention: Some(Contention::High), ..arrays };
+    assert_eq!(kind(contended), ErrorKind::Invalid);
+    let keys = comparison(&["native", "posix"], Workload::Kv);
+    assert_eq!(kind(Comparison { indexed: true, ..keys }), ErrorKind::Invalid);
     assert!(comparison(&["native", "files"], Workload::Array).check().is_ok());
     assert!("".parse::<Store>().is_err());
 }
