@@ -11,6 +11,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Size of a process's file for the limit: much larger than caches, so that memory is measured.
+pub(crate) const LIMIT_FILE_BYTES: u64 = 512 << 20;
+
 /// A file of this process. Every page of it has been written once. It has no name, so that it disappears with the
 /// process.
 pub struct Limit {

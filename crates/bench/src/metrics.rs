@@ -2,7 +2,7 @@
 //! Numerical Weather Prediction" (2023) define them.
 //!
 //! Times are nanoseconds since a start that all processes share. Nothing here reads a clock.
-use esker_cli::units::rounded;
+use esker_cli::units::{per_second, rounded};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ impl Phase {
     /// Global timing bandwidth in bytes per second: "the sum of the I/O sizes across all I/O operations in the workload
     /// and divided by the total parallel I/O wall-clock time"; 0 if no time went by.
     pub fn global_timing_bandwidth(&self) -> f64 {
-        per_second(self.bytes(), self.total_wall_clock_ns())
+        per_second(self.bytes() as f64, self.total_wall_clock_ns() as f64 / 1e9)
     }
 
     /// Single iteration parallel I/O wall-clock time: "the maximum I/O end minus the minimum I/O start
@@ -93,7 +93,8 @@ impl Phase {
         iterations.dedup();
         let bandwidth = |&iteration: &u32| {
             let here = self.ios.iter().filter(|io| io.iteration == iteration);
-            per_second(here.map(|io| io.bytes).sum(), self.iteration_wall_clock_ns(iteration))
+            let bytes: u64 = here.map(|io| io.bytes).sum();
+            per_second(bytes as f64, self.iteration_wall_clock_ns(iteration) as f64 / 1e9)
         };
         let sum: f64 = iterations.iter().map(bandwidth).sum();
         if iterations.is_empty() { 0.0 } else { sum / iterations.len() as f64 }
@@ -179,6 +180,9 @@ impl Statistics {
     }
 }
 
+/// Bytes of a MiB.
+pub(crate) const MIB: f64 = (1u64 << 20) as f64;
+
 /// Time from `start` to `end`; 0 if one is missing or the end is first.
 fn between(start: Option<u64>, end: Option<u64>) -> u64 {
     start.zip(end).map_or(0, |(start, end)| end.saturating_sub(start))
@@ -186,10 +190,6 @@ fn between(start: Option<u64>, end: Option<u64>) -> u64 {
 
 fn apart(one: Option<u64>, other: Option<u64>) -> u64 {
     one.zip(other).map_or(0, |(one, other)| one.abs_diff(other))
-}
-
-fn per_second(bytes: u64, ns: u64) -> f64 {
-    if ns == 0 { 0.0 } else { bytes as f64 * 1e9 / ns as f64 }
 }
 
 #[cfg(test)]

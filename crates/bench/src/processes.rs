@@ -254,6 +254,7 @@ impl Process {
             _ => match parse(&line)? {
                 Answer::Done(answer) => Ok(answer),
                 Answer::Failed(why) => Err(Error::new(ErrorKind::Io, why)),
+                Answer::Error(kind, why) => Err(Error::new(kind, why)),
             },
         }
     }
@@ -336,6 +337,10 @@ mod tests {
         let script = r#"read line; echo '{"failed":"no pool"}'; exec sleep 1000"#;
         let error = start(script, &["job"]).err().unwrap();
         assert_eq!(error.message(), "process 0 of the benchmark: no pool");
+        let script = r#"read line; echo '{"error":["NoSpace","full"]}'; exec sleep 1000"#;
+        let error = start(script, &["job"]).err().unwrap();
+        let expected = (ErrorKind::NoSpace, "process 0 of the benchmark: full");
+        assert_eq!((error.kind(), error.message()), expected);
     }
 
     #[test]

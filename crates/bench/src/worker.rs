@@ -15,8 +15,10 @@ use std::os::fd::AsFd;
 pub enum Answer<A> {
     /// Success. For a job: the worker is ready.
     Done(A),
-    /// Failure, with the reason.
+    /// Failure of a program in another language, with the reason.
     Failed(String),
+    /// Failure of this program, with the kind of the error and the reason.
+    Error(ErrorKind, String),
 }
 
 /// A message to a worker after its job.
@@ -112,17 +114,21 @@ pub fn serve_work<W: Work>(mut input: impl BufRead, mut output: impl Write) -> R
     let Some(job) = receive::<W::Job>(&mut input)? else { return Ok(()) };
     let mut worker = match W::begin(job) {
         Ok(worker) => worker,
-        Err(error) => return send(&mut output, &Answer::<W::Done>::Failed(error.to_string())),
+        Err(error) => return send(&mut output, &error_answer::<W>(&error)),
     };
     send(&mut output, &Answer::Done(W::Done::default()))?;
     while let Some(order) = receive::<Order<W::Step>>(&mut input)? {
         let answer = match execute(&mut worker, order) {
             Ok(done) => Answer::Done(done),
-            Err(error) => Answer::Failed(error.to_string()),
+            Err(error) => error_answer::<W>(&error),
         };
         send(&mut output, &answer)?;
     }
     Ok(())
+}
+
+fn error_answer<W: Work>(error: &Error) -> Answer<W::Done> {
+    Answer::Error(error.kind(), error.to_string())
 }
 
 /// Prepares a step, or takes it at its start time. The text of an error begins with the name of the step.

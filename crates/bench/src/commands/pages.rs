@@ -49,11 +49,14 @@ pub(crate) struct Draw<P: Args> {
 
 impl<P: Args + Drawn> Draw<P> {
     pub(crate) fn run(self) -> Result<Answer> {
+        check(self.output.as_deref(), self.svg.as_deref())?;
         let found = measure(&self.plan, &self.json)?;
-        if let Some(output) = &self.output {
-            write(&P::page(&found.report)?, output, self.svg.as_deref())?;
+        let page = self.output.as_ref().map(|_| P::page(&found.report));
+        let answer = self.json.answer(found.report, found.text)?;
+        if let (Some(output), Some(page)) = (&self.output, page) {
+            write(&page?, output, self.svg.as_deref())?;
         }
-        self.json.answer(found.report, found.text)
+        Ok(answer)
     }
 }
 
@@ -99,8 +102,7 @@ pub(crate) struct PaperCommand {
 
 impl PaperCommand {
     pub(crate) fn run(self) -> Result<Answer> {
-        // A run takes minutes, so an output file that cannot be written must fail before it.
-        whole::check(&self.output)?;
+        check(Some(&self.output), self.svg.as_deref())?;
         let papers = self.plan.run(&Bar::steps(""))?;
         write(&papers.page, &self.output, self.svg.as_deref())?;
         let [reproduced, not_reproduced, not_measured] =
@@ -124,6 +126,17 @@ impl PaperCommand {
     }
 }
 
+/// Checks that a page can be written to `output`, and its plots to the directory `svg`, before anything is measured.
+pub(super) fn check(output: Option<&Path>, svg: Option<&Path>) -> Result<()> {
+    output.map_or(Ok(()), whole::check)?;
+    svg.map_or(Ok(()), create_folder)
+}
+
+fn create_folder(folder: &Path) -> Result<()> {
+    let made = std::fs::create_dir_all(folder);
+    made.map_err(|error| Error::io(format!("creating {}", folder.display()), &error))
+}
+
 /// Writes a page to `output`, and its plots to the directory `svg` if given. Each file replaces an existing one
 /// atomically. Returns the answer of the command.
 pub(super) fn write(page: &Page, output: &Path, svg: Option<&Path>) -> Result<Answer> {
@@ -143,8 +156,7 @@ pub(super) fn write(page: &Page, output: &Path, svg: Option<&Path>) -> Result<An
 
 /// Writes the figures of a page into `folder`, a file for each. Returns the paths of the files.
 fn write_plots(page: &Page, folder: &Path) -> Result<Vec<String>> {
-    let made = std::fs::create_dir_all(folder);
-    made.map_err(|error| Error::io(format!("creating {}", folder.display()), &error))?;
+    create_folder(folder)?;
     let write = |figure: &Figure| {
         let path = folder.join(format!("{}.svg", figure.id));
         whole::write(&path, figure.svg.as_bytes())?;

@@ -98,13 +98,15 @@ fn run(mut plan: ParallelPlan, pools: &Pools, name: &str, json: &JsonFile) -> Re
             None => Ok(Answer::new(json!(null), "")),
         };
     }
+    pages::check(pools.output.as_deref(), None)?;
     let found = with_spinner(|note| plan.run_on_pools(&pools.names, note))?;
+    let answer = json.answer(json!(found), found.to_string())?;
     if let Some(output) = &pools.output {
         let results = Results::from_json(&format!("esker bench {name} --nodes"), json!(found))?;
         let title = format!("esker bench {name} on more and more nodes");
         pages::write(&Page::from_results(&title, &[results])?, output, None)?;
     }
-    json.answer(json!(found), found.to_string())
+    Ok(answer)
 }
 
 impl JsonFile {

@@ -13,7 +13,7 @@ use std::rc::Rc;
 const STORE_ENTRY: &[u8] = b"__store__";
 
 /// Bytes of an index entry: the container and the id of an Array, and its length.
-const ENTRY_BYTES: usize = 40;
+pub(crate) const ENTRY_BYTES: usize = 40;
 
 impl Session {
     /// Writes a field under its key. An earlier field with this key stays in the store, but nothing refers to

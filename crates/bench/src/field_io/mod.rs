@@ -11,6 +11,8 @@ pub mod segments;
 pub mod session;
 pub mod worker;
 
+pub(crate) use algorithms::ENTRY_BYTES;
+
 use crate::clock::monotonic_ns;
 use crate::traces::{EVENTS, Stamps};
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,7 @@ use crate::buffer::Buffer;
 use crate::clock::monotonic_ns;
 use crate::errors::ensure_intact;
 use crate::job::{Member, Slot};
-use crate::limit::Limit;
+use crate::limit::{LIMIT_FILE_BYTES, Limit};
 use crate::load::Load;
 use crate::load::files::{Files, FilesUrl};
 use crate::measure::{Measured, Meter, Until, measure};
@@ -21,9 +21,6 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// Maximum size of a process's file for the limit.
-const LIMIT_BYTES_MAX: u64 = 512 << 20;
 
 /// How long a reader waits for the next field.
 const FIELD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -92,7 +89,7 @@ impl Work for Worker {
     fn begin(job: Job) -> Result<Self> {
         job.member.pin()?;
         let (size, member) = (job.shape.size_bytes, job.member);
-        let blocks = job.shape.fields().min((LIMIT_BYTES_MAX / size).max(1));
+        let blocks = job.shape.fields().min((LIMIT_FILE_BYTES / size).max(1));
         let works = member.rank < member.procs;
         let limit = works.then(|| Limit::new(&job.files, size, blocks)).transpose()?;
         let messages = job.grib.as_deref().map(Messages::read).transpose()?.unwrap_or_default();

@@ -24,6 +24,7 @@ impl Work for Worker {
     type Done = Measured;
 
     fn begin(job: Job) -> Result<Self> {
+        job.member.pin()?;
         let load = job.store.as_ref().map(|store| open(&job, store)).transpose()?;
         Self::with_load(job, load)
     }

@@ -2,6 +2,7 @@
 use super::{
     Benchmark, Measurement, Note, check, memory_or_temporary, parse_size, start_processes,
 };
+use crate::errors::ensure_valid;
 use crate::host::Host;
 use crate::job::{Job, LoadStep, Member};
 use crate::measure::Tally;
@@ -10,6 +11,7 @@ use clap::Args;
 use esker_types::Result;
 use serde_json::json;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Measure the limits of the medium: pwrite, pread and memcpy
 ///
@@ -41,6 +43,10 @@ pub struct LimitPlan {
 impl Benchmark for LimitPlan {
     fn run(&self, note: Note<'_>) -> Result<Measurement> {
         check(&self.sizes, &self.procs)?;
+        ensure_valid(Duration::try_from_secs_f64(self.seconds).is_ok(), || {
+            let seconds = self.seconds;
+            format!("--seconds {seconds} is not a duration: give a number of seconds from 0")
+        })?;
         let host = Host::for_folder(&self.folder)?;
         let mut runs = Vec::new();
         for &procs in &self.procs {
@@ -66,7 +72,7 @@ impl LimitPlan {
         note: Note<'_>,
         runs: &mut Vec<Run>,
     ) -> Result<()> {
-        let mut processes = start_processes(&self.job(procs, size_bytes))?;
+        let mut processes = start_processes(&self.job(procs, size_bytes), &[])?;
         for step in PHASES.into_iter().chain(synced.then_some(LoadStep::PwriteSync)) {
             note(step.name());
             let tally = Tally::of_round(&processes.all(step)?);

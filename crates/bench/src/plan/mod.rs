@@ -111,9 +111,9 @@ fn check_repetitions(name: &str, number: u32, most: u32) -> Result<()> {
 /// Processes that store and read blocks, and measure the limit of the medium.
 type LoadProcesses = Processes<LoadStep, Measured>;
 
-/// Starts the processes of a job, one for each rank.
-fn start_processes(job: &Job) -> Result<LoadProcesses> {
-    let members = Member::all(job.member.procs, job.member.seed, &[]);
+/// Starts the processes of a job, one for each rank, which run on `cpus` in turn.
+fn start_processes(job: &Job, cpus: &[u32]) -> Result<LoadProcesses> {
+    let members = Member::all(job.member.procs, job.member.seed, cpus);
     LoadProcesses::launch(WorkerKind::Load, members.map(|member| Job { member, ..job.clone() }))
 }
 

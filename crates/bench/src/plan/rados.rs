@@ -1,7 +1,10 @@
 //! `esker bench rados`: compares Field I/O on Ceph with direct calls of librados, in the same run.
-use super::{Benchmark, Measurement, Note, parse_size};
+use super::{Benchmark, Measurement, Note, check, check_rounds, parse_size};
 use crate::buffer::Buffer;
+use crate::errors::ensure_valid;
+use crate::field_io::ENTRY_BYTES;
 use crate::host::Host;
+use crate::interrupt;
 use crate::job::Slot;
 use crate::measure::{Measured, Meter, Tally, Until, measure};
 use crate::payload::Payload;
@@ -17,8 +20,6 @@ use esker_rados::librados::{Cluster, Plain};
 use esker_types::{Error, ErrorKind, Extent, ObjectClass, ObjectType, Result};
 use serde_json::json;
 
-/// Bytes of an index entry, as in Field I/O.
-const ENTRY_BYTES: usize = 40;
 /// The index object of the direct calls.
 const INDEX: &str = "index";
 
@@ -49,6 +50,9 @@ pub struct RadosPlan {
 
 impl Benchmark for RadosPlan {
     fn run(&self, note: Note<'_>) -> Result<Measurement> {
+        check(&[self.size], &[1])?;
+        check_rounds(self.rounds, Some(self.ops))?;
+        ensure_valid(self.in_flight > 0, || "--in-flight must be at least 1")?;
         let variants = self.measure(note)?;
         self.report(&variants).map(Measurement::from)
     }
@@ -83,9 +87,10 @@ impl RadosPlan {
             Error::new(ErrorKind::BadPath, format!("{} {text}", self.pool))
         })?;
         let cluster = Cluster::connect(&url.settings)?;
-        let io_context = cluster.io_context(&url.pool, &format!("{}.by-hand", url.namespace))?;
-        let pool = Pool::connect(&self.pool, OpenMode::ReadWrite)?;
         let label = format!("bench-rados-{}", std::process::id());
+        // In a namespace of its own, so that two runs do not remove each other's objects.
+        let io_context = cluster.io_context(&url.pool, &format!("{}.{label}", url.namespace))?;
+        let pool = Pool::connect(&self.pool, OpenMode::ReadWrite)?;
         let new = NewContainer::named(&label);
         pool.create_container(&new).wait()?;
         let container = pool.open_container(&label, OpenMode::ReadWrite).wait()?;
@@ -94,12 +99,14 @@ impl RadosPlan {
             let by_hand = Plain::from_context(&io_context);
             Work { plan: self, payload, by_hand, fields }.rounds(note)
         });
-        pool.destroy_container(&label, true).wait()?;
+        let destroyed = pool.destroy_container(&label, true).wait();
         // Objects that cannot be removed stay in the namespace: the measurements are valid nevertheless.
-        for object in io_context.objects()? {
-            io_context.write(&object?, removal()?).wait().ok();
+        for object in io_context.objects().into_iter().flatten().flatten() {
+            io_context.write(&object, removal()?).wait().ok();
         }
-        outcome
+        let variants = outcome?;
+        destroyed?;
+        Ok(variants)
     }
 
     /// The report: rates by librados alone, and by Esker with one and with several operations in flight.
@@ -216,9 +223,15 @@ impl Work<'_> {
         read: impl Fn(u64, &mut [u8]) -> Result<()>,
     ) -> Result<(Measured, Measured)> {
         let (ops, size, data) = (Until::ops(self.plan.ops), self.plan.size, self.data(first));
-        let written = measure(ops, size, |index| write(first + index, data))?;
+        let written = measure(ops, size, |index| {
+            interrupt::check()?;
+            write(first + index, data)
+        })?;
         let mut buffer = Buffer::new(size)?;
-        let found = measure(ops, size, |index| read(first + index, &mut buffer))?;
+        let found = measure(ops, size, |index| {
+            interrupt::check()?;
+            read(first + index, &mut buffer)
+        })?;
         self.payload.check(slot(first), &buffer)?;
         Ok((written, found))
     }

@@ -197,7 +197,7 @@ impl Plan {
     /// Measures the rounds of a case. Store and limit alternate, so that other load on the machine affects both.
     fn rounds(&self, job: &Job, durable: bool, note: Note<'_>) -> Result<Tallies> {
         let mut tallies = Tallies::default();
-        let mut processes = start_processes(job)?;
+        let mut processes = start_processes(job, &[])?;
         note("warming up");
         processes.all(LoadStep::Write(WARM_UP))?;
         processes.all(LoadStep::Remove(WARM_UP))?;
@@ -220,7 +220,7 @@ impl Plan {
     /// With `--fresh`, replaces the processes by new ones, so that their first operations are measured as well.
     fn refresh(&self, processes: &mut LoadProcesses, job: &Job) -> Result<()> {
         if self.fresh {
-            *processes = start_processes(job)?;
+            *processes = start_processes(job, &[])?;
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! Work on files: the page of `esker bench posix`, and parts of that of `esker bench paper`.
-use crate::plan::posix::{Row, cells};
+use crate::plan::posix::{ABOUT, Row, cells};
 use crate::plots::chart::{Axis, Chart, Point};
 use crate::plots::page::{Page, Section, Table};
 use crate::plots::paper::PaperStep;
@@ -8,6 +8,7 @@ use crate::plots::style::LIMIT;
 use crate::plots::words::short;
 use crate::plots::{Figure, Figures, distinct};
 use crate::report::Run;
+use esker_cli::count;
 use esker_cli::units::per_second;
 use esker_types::{Error, ErrorKind, Result};
 use serde::Deserialize;
@@ -51,13 +52,9 @@ impl FileStep {
             other => other,
         };
         let work = format!("{} {phase}", self.1);
-        let nodes = run.server_nodes().map(|nodes| format!(", {}", words_of_nodes(nodes)));
+        let nodes = run.server_nodes().map(|nodes| format!(", {}", count(nodes, "node")));
         Phase { step, name: work.clone() + &nodes.unwrap_or_default(), work, run }
     }
-}
-
-fn words_of_nodes(nodes: u32) -> String {
-    format!("{nodes} {}", if nodes == 1 { "node" } else { "nodes" })
 }
 
 impl Phase<'_> {
@@ -110,7 +107,7 @@ impl Figures {
         for phase in phases {
             let x = chart.category(&phase.work);
             let nodes = phase.run.server_nodes();
-            let label = nodes.map_or_else(|| STORE.to_owned(), words_of_nodes);
+            let label = nodes.map_or_else(|| STORE.to_owned(), |nodes| count(nodes, "node"));
             let style = chart.style(STORE, &label);
             if let Some(rate) = phase.run.rate() {
                 chart.add_styled("", &label, style, Point::median(x, &rate));
@@ -124,8 +121,6 @@ impl Figures {
 
 /// Name of the report on the page.
 const NAME: &str = "esker bench posix";
-
-const ABOUT: &str = "Ratios are to tmpfs: medians of the ratios of the iterations. For one process, values are median times of an operation. A goal that is missed is marked with !.";
 
 impl Row {
     /// True for a ratio to the rate of tmpfs.

@@ -1,5 +1,6 @@
 //! Charts and findings on arrays, from reports of `esker bench tensors`: a tensor store beside parallel HDF5, a new plain
 //! file and the medium.
+use crate::metrics::MIB;
 use crate::plots::chart::{Axis, Chart, Point};
 use crate::plots::style::LIMIT;
 use crate::plots::{Figure, Figures, distinct, grouped_by};
@@ -35,8 +36,6 @@ const HDF5: [(&str, &str); 3] = [
     ("hdf5-unfilled", "HDF5, chunks never filled"),
     ("hdf5-contiguous", "HDF5, contiguous"),
 ];
-
-const MIB: f64 = (1 << 20) as f64;
 
 impl Run {
     /// Label of the store of arrays.

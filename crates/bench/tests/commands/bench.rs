@@ -225,6 +225,8 @@ fn invalid_options_are_refused_and_leave_nothing() {
     let bench = BenchSite::new();
     for command in [
         "limit --size 0",
+        "limit --seconds=-1",
+        "limit --seconds=inf",
         "kv --procs 0",
         "kv --ops 0",
         "kv --class ODD",
@@ -241,8 +243,11 @@ fn invalid_options_are_refused_and_leave_nothing() {
     ] {
         assert_eq!(bench.error_kind(&format!("{command} --path $DIR")), "invalid", "{command}");
     }
-    assert_eq!(bench.error_kind("kv --ops 5 --targets 2 --class RP_2G1 --path $DIR"), "io");
+    assert_eq!(bench.error_kind("kv --ops 5 --targets 2 --class RP_2G1 --path $DIR"), "invalid");
     assert_eq!(bench.error_kind("limit --path /no/such"), "not_found");
+    for none in ["--ops 0", "--rounds 0", "--in-flight 0", "--size 0"] {
+        assert_eq!(bench.error_kind(&format!("rados rados:den {none}")), "invalid", "{none}");
+    }
     for command in ["limit", "kv --ops 5", "s3"] {
         let message = bench.message(&format!("{command} --path /no/such"));
         let names_it = message.contains("/no/such") && !message.contains("/no/such/");

@@ -67,6 +67,8 @@ fn error_names_the_invalid_option() {
     ] {
         assert!(bench.message(&format!("fields {options}")).contains(named), "{options}");
     }
+    let said = bench.usage_error("fields --nodes tank --durability commit");
+    assert!(said.contains("--durability"), "{said}");
     bench.assert_left(&[]);
 }
 

@@ -162,5 +162,7 @@ fn error_names_the_invalid_option() {
     ] {
         assert!(bench.message(&format!("tensors {options}")).contains(named), "{options}");
     }
+    let message = bench.message("tensors -i 0 -o /no/such/page.html");
+    assert!(message.contains("/no/such"), "the page is checked first: {message}");
     bench.assert_left(&[]);
 }

@@ -110,7 +110,7 @@ fn full_pool_is_reported_and_left_without_leftovers() {
     let bench = BenchSite::new();
     bench.site.create_pool();
     let large = "field-io --pool tank --ops 200 --size 1MiB";
-    assert_eq!(bench.error_kind(&format!("{large} --json -")), "io");
+    assert_eq!(bench.error_kind(&format!("{large} --json -")), "no_space");
     let said = bench.message(&format!("{large} --json $DIR/full.json"));
     assert!(said.contains("no segment with room") && said.contains("larger pool"), "{said}");
     assert_eq!(bench.site.json(&["cont", "list", "tank"]), json!([]));

@@ -100,19 +100,19 @@ fn a_worker_answers_line_by_line() {
     let job = serde_json::to_string(&job).unwrap();
     let order = |step: &str| format!(r#"{{"begin":{{"step":{step},"start_ns":0}}}}"#);
     let answers = answers_of(&[job, order(r#""Pwrite""#), order(r#"{"Read":1}"#)]);
-    let [Answer::Done(ready), Answer::Done(written), Answer::Failed(why)] = answers.as_slice()
+    let [Answer::Done(ready), Answer::Done(written), Answer::Error(kind, why)] = answers.as_slice()
     else {
         unreachable!("{answers:?}");
     };
     assert_eq!((ready.ops, written.ops), (0, 20));
-    assert_eq!(why, "read: this job has no store");
+    assert_eq!((*kind, &why[..]), (ErrorKind::Invalid, "read: this job has no store"));
 }
 
 #[test]
 fn worker_reports_failed_job() {
     let job = Job { folder: "/nowhere".into(), store: None, ..job(0, 1, Workload::Kv) };
     let answers = answers_of(&[serde_json::to_string(&job).unwrap()]);
-    assert!(matches!(&answers[..], [Answer::Failed(why)] if why.contains("/nowhere")));
+    assert!(matches!(&answers[..], [Answer::Error(_, why)] if why.contains("/nowhere")));
     assert!(answers_of(&[]).is_empty());
     assert!(serve_work::<Worker>("no json\n".as_bytes(), Vec::new()).is_err());
 }

@@ -73,7 +73,7 @@ pub struct FieldsPlan {
     pub seed: u64,
     /// Pools over nodes, separated by commas: count the requests of each engine, and compare with Field I/O
     #[arg(long, value_name = "POOL", value_delimiter = ',')]
-    #[arg(conflicts_with_all = ["pool", "path", "targets", "huge_pages", "no_write_buffer", "grib", "peer", "no_watch", "verify"])]
+    #[arg(conflicts_with_all = ["pool", "path", "targets", "durability", "huge_pages", "no_write_buffer", "grib", "peer", "no_watch", "verify"])]
     pub nodes: Vec<String>,
 }
 

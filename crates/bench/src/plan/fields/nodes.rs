@@ -6,7 +6,7 @@ use super::{FieldsPlan, enter, sample, start};
 use crate::fields::Phase;
 use crate::fields::worker::{Job, label};
 use crate::job::Member;
-use crate::metrics::Statistics;
+use crate::metrics::{MIB, Statistics};
 use crate::names::Named;
 use crate::plan::parallel::one_node_error;
 use crate::plan::{Measurement, Note};
@@ -77,9 +77,12 @@ pub(super) fn run(plan: &FieldsPlan, note: Note<'_>) -> Result<Measurement> {
     let node = std::env::var(NODE_VARIABLE).unwrap_or_else(|_| "none".to_owned());
     let variables = vec![(NODE_VARIABLE.to_owned(), node)];
     let mut rows = Vec::new();
-    for name in &plan.nodes {
+    // All pools are opened first: one that cannot be measured is refused before anything is measured.
+    let pools = plan.nodes.iter().map(|name| {
         let location = Location::named(name)?;
-        let engines = Engines::new(&location)?;
+        Ok((name, Engines::new(&location)?, location))
+    });
+    for (name, engines, location) in pools.collect::<Result<Vec<_>>>()? {
         for &procs in &plan.procs {
             let pool = OnePool { plan, variables: &variables, name, location: &location, procs };
             for stripes in [None, Some(1)] {
@@ -176,7 +179,8 @@ impl OnePool<'_> {
             let (pool, label) = (self.location.pool()?, label(&container, round));
             let new = NewFields { stripes };
             let store = FieldStore::create_with(pool, &label, &Schema::default_mars()?, new)?;
-            for ((phase, row), rates) in PHASES.into_iter().zip(&mut rows).zip(&mut rates) {
+            let mut phases = PHASES.into_iter().zip(&mut rows).zip(&mut rates);
+            let done = phases.try_for_each(|((phase, row), rates)| {
                 let (done, counts) =
                     engines.count(|| enter(&mut workers, self.procs, phase, round))?;
                 let measured = sample(round, &done);
@@ -184,9 +188,11 @@ impl OnePool<'_> {
                 row.stripes = Some(store.stripes());
                 row.fields = Some(row.fields.unwrap_or(0) + measured.tally.ops);
                 row.requests.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-            }
+                Ok(())
+            });
             drop(store);
-            pool.destroy_container(&label, true).wait()?;
+            let destroyed = pool.destroy_container(&label, true).wait();
+            done.and(destroyed)?;
         }
         for (row, rates) in rows.iter_mut().zip(&rates) {
             row.fields_per_s = rounded(Statistics::rounded(rates).median);
@@ -198,18 +204,22 @@ impl OnePool<'_> {
     fn field_io(&self, engines: &Engines) -> Result<Vec<Row>> {
         let folder = Scratch::for_plain_files(&memory_or_temporary())?;
         let runner = Runner::new(folder.path().to_owned(), self.variables.to_vec())?;
-        let Self { name, procs, plan: FieldsPlan { shape, repeats, .. }, .. } = self;
+        let Self { name, procs, plan: FieldsPlan { shape, repeats, pin, seed, .. }, .. } = self;
+        let pin = pin.name();
         let (ops, size) = (shape.fields(), shape.size_bytes);
         let words = format!(
-            "field-io --pool {name} --mode no-containers --pattern A --contention high --procs {procs} --ops {ops} --size {size} --repeat {repeats}"
+            "field-io --pool {name} --mode no-containers --pattern A --contention high --procs {procs} --ops {ops} --size {size} --repeat {repeats} --pin {pin} --seed {seed}"
         );
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let (report, requests) = engines.count(|| runner.bench("field-io", &words))?;
-        let runs = report.runs.iter().filter(|run| run.parallel.is_some());
-        let rows = runs.map(|run| Row {
-            fields_per_s: run.ops_per_s,
-            requests: requests.clone(),
-            ..self.row(engines, "field-io", &run.phase)
+        let rows = report.runs.iter().filter_map(|run| {
+            let repeat = &run.parallel.as_ref()?.repeat;
+            let bytes_per_s = repeat.global_timing_bandwidth_mib_s.median * MIB;
+            Some(Row {
+                fields_per_s: rounded(bytes_per_s / size as f64),
+                requests: requests.clone(),
+                ..self.row(engines, "field-io", &run.phase)
+            })
         });
         Ok(rows.collect())
     }

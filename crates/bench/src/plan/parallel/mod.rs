@@ -163,15 +163,17 @@ impl ParallelPlan {
     /// Runs the benchmark on pools over nodes, as their clients on other nodes would, with fewer nodes first. All runs
     /// are in one report.
     pub fn run_on_pools(&self, pools: &[String], note: Note<'_>) -> Result<Report> {
+        // A pool that cannot be measured is refused before any other is measured.
+        for pool in pools {
+            Location::named(pool)?.nodes()?.ok_or_else(one_node_error)?;
+        }
         let node = std::env::var(NODE_VARIABLE).unwrap_or_else(|_| "none".to_owned());
         let mut reports = Vec::new();
         for pool in pools {
             let pool = BenchPool { pool: Some(pool.clone()), ..self.options.pool.clone() };
             let options = ParallelOptions { pool, traces: None, ..self.options.clone() };
             let variables = vec![(NODE_VARIABLE.to_owned(), node.clone())];
-            let report = Self { options, variables, ..self.clone() }.run(note)?;
-            let report = report.filter(|report| servers_of(report) > 0);
-            reports.push(report.ok_or_else(one_node_error)?);
+            reports.extend(Self { options, variables, ..self.clone() }.run(note)?);
         }
         reports.sort_by_key(servers_of);
         let mut all = reports.into_iter().reduce(joined).ok_or_else(one_node_error)?;

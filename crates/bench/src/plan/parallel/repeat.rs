@@ -9,6 +9,7 @@ use crate::field_io::Pattern;
 use crate::field_io::session::{self, Layout};
 use crate::field_io::worker::{FieldIoStep, Job};
 use crate::job::{self, LoadStep, Member};
+use crate::limit::LIMIT_FILE_BYTES;
 use crate::measure::Measured;
 use crate::pin::cpu_of;
 use crate::plan::Note;
@@ -18,9 +19,6 @@ use crate::traces::{Kind, Trace, TraceOrigin, Writer};
 use esker_types::Result;
 
 type FieldIoProcesses = Processes<FieldIoStep, Trace>;
-
-/// Size of a process's file for the limit: much larger than caches, so that memory is measured.
-const LIMIT_FILE_BYTES: u64 = 512 << 20;
 
 /// Additional time before a start if other nodes have to see a file.
 const NOTICE_NODES_NS: u64 = 500_000_000;
@@ -58,13 +56,14 @@ impl<'p> Stage<'p> {
     ) -> Result<Self> {
         note(&format!("{}: touching the file of the limit", case.name()));
         let (procs, seed) = (case.procs_per_node, plan.options.seed);
-        let limits = start_processes(&job::Job {
+        let job = job::Job {
             member: Member { procs, seed, ..Member::default() },
             size_bytes: case.io_bytes(),
             ops: u64::from(case.ops).min(LIMIT_FILE_BYTES / case.io_bytes().max(1)).max(1),
             folder: location.folder.clone(),
             ..job::Job::default()
-        })?;
+        };
+        let limits = start_processes(&job, cpus)?;
         Ok(Self { plan, location, case, cpus, meeting, limits })
     }
 

@@ -3,7 +3,7 @@ use super::cases::Case;
 use crate::field_io::Pattern;
 use crate::job::LoadStep;
 use crate::measure::{Measured, Tally};
-use crate::metrics::{Phase, Statistics, po_0_ns, po_f_ns};
+use crate::metrics::{MIB, Phase, Statistics, po_0_ns, po_f_ns};
 use crate::names::Named;
 use crate::parallel::{Parallel, Repeat, RepeatStatistics, percentiles_us};
 use crate::plan::location::Location;
@@ -13,8 +13,6 @@ use crate::traces::{EVENTS, Kind, Trace, phase_of};
 use esker_cli::units::rounded;
 use esker_types::Result;
 use std::time::Duration;
-
-const MIB: f64 = (1u64 << 20) as f64;
 
 /// One phase of one repeat, of all processes.
 pub(super) struct Done {

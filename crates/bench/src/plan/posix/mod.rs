@@ -19,7 +19,7 @@ pub use mdtest::{Mdtest, MdtestPlan};
 pub use outcome::Outcome;
 pub use peer::Peer;
 pub use table::TablePlan;
-pub(crate) use table::{Row, cells};
+pub(crate) use table::{ABOUT, Row, cells};
 
 use super::{Note, check, check_repetitions};
 use crate::job::{Member, WARM_UP};
