@@ -83,29 +83,31 @@ def rows_without_numbers(rows: list[list[str]]) -> list[str]:
 
 def measure(options: argparse.Namespace) -> int:
     """Measures the requested figures, and writes the results."""
-    kept, page = read_docs()
+    names = options.only or list(FIGURES)
+    data, page = read_docs()
+    if not options.keep:
+        data, page = {"tables": {}, "reasons": {}}, headings_and_marks(page, names)
     folder = ROOT / ("docs" if options.keep else "build/figures")
     machine = Machine(options, ROOT / "build" / "figures" / "reports")
-    tables: dict[str, Data] = {}
-    reasons: dict[str, str] = {}
-    names = options.only or list(FIGURES)
+    measured = 0
     machine.look_around()
     for number, name in enumerate(names, 1):
         machine.progress(number, len(names), name)
         found = measure_figure(machine, name)
         if isinstance(found, str):
             print(f"--- {name} is left out: {found}", file=sys.stderr)
-            reasons[name] = found
-            continue
-        tables[name] = found
-        for row in rows_without_numbers(found["rows"]):
-            print(f"--- {name}: the row {row!r} has no numbers", file=sys.stderr)
-        print("\n".join(table_lines(found["columns"], found["rows"])), flush=True)
-    data = {"tables": (kept["tables"] | tables) if options.keep else tables, "reasons": reasons}
-    shown = page if options.keep else headings_and_marks(page, names)
-    write(folder, data, rendered(data, shown))
-    print(f"--- {clock(machine.elapsed())} for {len(tables)} of {len(names)} figures; tables: {folder / PAGE}, charts: {folder / STORES}, {folder / MEDIUM}")
-    return 0 if tables else 1
+            data["reasons"][name] = found
+        else:
+            measured += 1
+            data["tables"][name] = found
+            data["reasons"].pop(name, None)
+            for row in rows_without_numbers(found["rows"]):
+                print(f"--- {name}: the row {row!r} has no numbers", file=sys.stderr)
+            print("\n".join(table_lines(found["columns"], found["rows"])), flush=True)
+        # After each figure, so that none is lost if a later one fails.
+        write(folder, data, rendered(data, page))
+    print(f"--- {clock(machine.elapsed())} for {measured} of {len(names)} figures; tables: {folder / PAGE}, charts: {folder / STORES}, {folder / MEDIUM}")
+    return 0 if measured else 1
 
 
 def check() -> int:

@@ -113,7 +113,7 @@ def measure_files(machine: Machine) -> Table:
 
 def measure_files_on_disk(machine: Machine) -> Table:
     """Files in a container on a disk, compared with the file system of the disk."""
-    report = bench_posix(machine, DISK_SIZES, "--path", machine.options.disk, "--durability", "process")
+    report = bench_posix(machine, DISK_SIZES, "--path", machine.need_disk(), "--durability", "process")
     disk = disk_of(report)
     table = file_table(report, disk, [], "disk", latencies=False)
     table.columns = ["2 processes", disk, *way_headings()]

@@ -46,6 +46,7 @@ class Machine:
         reports.mkdir(parents=True)
         self.started, self.count, self.host = time.monotonic(), 0, None
         self.built: str | None = None
+        self.has_disk = False
         self.begin()
 
     @property
@@ -71,8 +72,15 @@ class Machine:
         return list(arguments) if self.quick else []
 
     def look_around(self) -> None:
-        """Learns machine and commit from a short benchmark, for figures without reports."""
-        self.bench("limit", "--total", "1MiB", "--path", self.options.memory)
+        """Learns machine and commit from a short benchmark, for figures without reports, and the medium of `--disk`."""
+        disk, _ = [self.bench("limit", "--total", "1MiB", "--path", folder) for folder in (self.options.disk, self.options.memory)]
+        self.has_disk = disk["host"]["medium"] == "block"
+
+    def need_disk(self) -> str:
+        """The folder on a disk; the figure is skipped if it is on another medium."""
+        if not self.has_disk:
+            raise Skipped(f"a folder on a disk, which {self.options.disk} is not (`--disk DIR`)")
+        return str(self.options.disk)
 
     def bench(self, *arguments: object, small_pages: bool = False, variables: dict[str, str] | None = None) -> dict[str, Any]:
         """The report of `esker bench ARGUMENTS`."""

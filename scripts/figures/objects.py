@@ -51,7 +51,7 @@ def c_api_row(machine: Machine) -> list[str]:
 
 def measure_store(machine: Machine) -> Table:
     """Arrays and Key-Values on tmpfs and on a disk, several times."""
-    options, table = machine.options, Table()
+    options, table, disk = machine.options, Table(), machine.need_disk()
     short = machine.short("--ops", 64, "--rounds", 1) or ["--rounds", 2]
 
     def rows(what: str, name: str, medium: str, procs: tuple[int, ...], *arguments: object) -> None:
@@ -68,9 +68,9 @@ def measure_store(machine: Machine) -> Table:
     except (Failed, OSError):
         machine.absent.append("the C API needs `cc` and the headers of libuuid")
     for what, name, arguments in WORKLOADS:
-        rows(what, name, "disk", (1, 2), *arguments, "--path", options.disk, "--durability", "process")
+        rows(what, name, "disk", (1, 2), *arguments, "--path", disk, "--durability", "process")
     for what, name, arguments in WORKLOADS:
-        rows(what, name, "disk, `commit`", (1, 2), *arguments, "--path", options.disk, "--durability", "commit")
+        rows(what, name, "disk, `commit`", (1, 2), *arguments, "--path", disk, "--durability", "commit")
     return table
 
 

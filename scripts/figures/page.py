@@ -95,8 +95,3 @@ def headings_and_marks(page: str, names: list[str]) -> str:
             lines += [match[0], "", "<!-- end -->", ""]
             pending = []
     return "\n".join(lines)
-
-
-def names_on(page: str) -> list[str]:
-    """The names of the tables on the page."""
-    return [match[2] for match in SECTION.finditer(page)]

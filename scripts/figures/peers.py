@@ -64,6 +64,14 @@ def measure_fields(machine: Machine) -> Table:
     return table
 
 
+def compare(machine: Machine, stores: str, *arguments: object, variables: dict[str, str]) -> Report:
+    """The report of a comparison; the figure is skipped if a store cannot be opened."""
+    report = machine.bench("compare", "--stores", stores, *arguments, "--path", machine.options.memory, variables=variables)
+    for store, reason in report["absent"].items():
+        raise Skipped(f"the store {store}, which cannot be opened: {reason}")
+    return report
+
+
 # --- Ceph
 
 
@@ -86,9 +94,7 @@ def measure_ceph(machine: Machine) -> Table:
             table.keep(f"{what} {phase}", share)
         table.rows.append([f"Field I/O, {what}, of that", *map(ratio, shares)])
     rounds, variables = machine.repeats(5), {"ESKER_BENCH_RADOS": options.ceph}
-    report = machine.bench(
-        "compare", "--stores", "native,rados", "--size", "1MiB", "--rounds", rounds, "--path", options.memory, *machine.short("--ops", 16), variables=variables
-    )
+    report = compare(machine, "native,rados", "--size", "1MiB", "--rounds", rounds, *machine.short("--ops", 16), variables=variables)
     lines = {line["phase"]: line for line in report["compared"]}
     shares = []
     for phase in phases:
@@ -116,8 +122,8 @@ def measure_daos(machine: Machine) -> Table:
     for what, workload, size, ops in DAOS_WORK:
         for procs in (1, 2):
             ops = 16 if machine.quick else ops
-            arguments = ["--workload", workload, "--size", size, "--procs", procs, "--ops", ops, "--rounds", 1, "--path", options.memory]
-            reports = [machine.bench("compare", "--stores", "native,daos", *arguments, variables=variables) for _ in range(machine.repeats(5))]
+            arguments = ["--workload", workload, "--size", size, "--procs", procs, "--ops", ops, "--rounds", 1]
+            reports = [compare(machine, "native,daos", *arguments, variables=variables) for _ in range(machine.repeats(5))]
             spreads = [table.keep(f"{what} {procs} {phase}", over_reports(reports, of_daos(phase))) for phase in ("write", "read")]
             table.rows.append([what, str(procs), *map(ratio, spreads)])
     return table
@@ -127,8 +133,8 @@ def of_daos(phase: str) -> Callable[[Report], float | None]:
     """How many times as fast as DAOS the native pool is."""
 
     def times(report: Report) -> float | None:
-        line = next(line for line in report["compared"] if line["phase"] == phase)
-        return next((value for name, value in line["first_store_over"].items() if name.startswith("daos")), None)
+        lines = (line["first_store_over"] for line in report["compared"] if line["phase"] == phase)
+        return next((value for line in lines for name, value in line.items() if name.startswith("daos")), None)
 
     return times
 

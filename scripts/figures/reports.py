@@ -11,11 +11,6 @@ Run = dict[str, Any]
 Report = dict[str, Any]
 
 
-def runs_of(report: Report, store: str = "esker") -> dict[tuple[int, str], Run]:
-    """The runs of a store by processes and phase."""
-    return {(run["procs"], run["phase"]): run for run in report["runs"] if run["store"] == store}
-
-
 def select(report: Report, **members: Any) -> Run | None:
     """The first run with these members, or none."""
     found = (run for run in report["runs"] if all(run.get(name) == value for name, value in members.items()))
