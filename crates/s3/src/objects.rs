@@ -296,7 +296,7 @@ impl Service {
             _ => Ok(None),
         })?;
         let head = if with_parts { found.head_with_parts() } else { found.head() };
-        Ok((head?, file.map(|file| Content::File(file, bucket))))
+        Ok((head?, file.map(|file| Content::File { file, _bucket: bucket })))
     }
 
     /// Serves `PutObject`.

@@ -18,8 +18,11 @@ use std::task::{Context, Poll};
 
 /// The content of an object.
 pub(crate) enum Content {
-    /// A file, and its bucket, which counts as in use.
-    File(File, Bucket),
+    File {
+        file: File,
+        /// Counts as in use while this value exists.
+        _bucket: Bucket,
+    },
     Cells(Cells),
     Bytes(Bytes),
 }
@@ -43,7 +46,7 @@ fn len(pieces: &VecDeque<Bytes>) -> u64 {
 fn read(content: &Content, range: &Range<u64>) -> Outcome<VecDeque<Bytes>> {
     match content {
         _ if range.is_empty() => Ok(VecDeque::new()),
-        Content::File(file, _) => read_file(file, range),
+        Content::File { file, .. } => read_file(file, range),
         Content::Cells(cells) => {
             Ok([cells.bytes(range.start, piece(range.start, range.end))?].into())
         }
