@@ -684,7 +684,10 @@ mod tests {
             let attempt = removals.free_all(|entries| {
                 requests.set(requests.get() + 1);
                 match entries {
-                    [only] if only.inode.oid == here => Ok(is_freed.set(true)),
+                    [only] if only.inode.oid == here => {
+                        is_freed.set(true);
+                        Ok(())
+                    }
                     _ => Err(ErrorKind::Io.into()),
                 }
             });

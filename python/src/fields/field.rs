@@ -9,6 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PySlice};
 use std::time::UNIX_EPOCH;
 
+/// Arguments from which a pickled field is found again: its store and its key.
+type ReducedField = (Py<FieldStore>, String);
+
 /// A field of a store: Field(store, key). Nothing is read until it is needed.
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct Field {
@@ -163,9 +166,7 @@ impl Field {
     }
 
     /// Pickles as its key, so that other processes can find it.
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Py<FieldStore>, String))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, ReducedField)> {
         let this = slf.get();
         refuse_masked(this.is_masked)?;
         let arguments = (this.store.clone_ref(slf.py()), this.field.key().to_string());
