@@ -38,8 +38,8 @@ pub(crate) struct Shared {
     pub(crate) timeouts: Timeouts,
     pub(crate) dial: Arc<dyn Dial>,
     /// Containers whose creation or removal failed here, and of which other nodes may have a part. The first node may
-    /// have the container: it did not answer. A forked child starts without any: its parent removes them. While there are
-    /// [`ABANDONED_CONTAINERS_MAX`], no creation begins that could add another one.
+    /// have the container: it did not answer. A forked child starts without any: its parent removes them. While there
+    /// are [`ABANDONED_CONTAINERS_MAX`], no creation begins that could add another one.
     abandoned: ForkLock<Vec<Uuid>>,
 }
 
@@ -356,8 +356,8 @@ impl Shared {
     }
 
     /// Removes what a failed creation or removal of a container has left on nodes other than the first. True if none is
-    /// left there, or if the first node has the container, so that it exists. If the first node does not answer, it may have
-    /// the container. Then nothing is removed, and the result is false.
+    /// left there, or if the first node has the container, so that it exists. If the first node does not answer, it may
+    /// have the container. Then nothing is removed, and the result is false.
     async fn remove_failed(&self, uuid: Uuid) -> bool {
         match self.has_container(uuid).await {
             Ok(true) => true,
@@ -368,8 +368,8 @@ impl Shared {
 
     /// Removes what earlier creations and removals have left, once the first node answers again.
     ///
-    /// A change of the catalog that failed without an answer may still wait for the lock of the catalog, which a list does not take.
-    /// A change takes the same lock: this one changes nothing, and ends after the creations that waited before it.
+    /// A change of the catalog that failed without an answer may still wait for the lock of the catalog, which a list
+    /// does not take. A change takes the same lock: this one changes nothing, and ends after those that waited before it.
     async fn remove_abandoned(&self) {
         // They stay in the list meanwhile, so that none is lost if the caller drops this future.
         let abandoned = self.abandoned.lock().clone();
