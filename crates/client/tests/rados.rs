@@ -295,8 +295,8 @@ fn a_failed_change_leaves_no_long_values() {
     }
 }
 
-/// A change of several RADOS objects writes no bytes to their data, but may have to read them there: it joins the runs
-/// of a chunk that has too many.
+/// If a chunk has too many runs, a change of it reads their bytes and joins them. A change of several RADOS objects
+/// writes the joined bytes as blobs, but some of the bytes that it reads are in the data of the chunk's object.
 #[test]
 fn a_chunk_of_many_runs_is_joined_by_a_change_of_two_chunks() {
     const CHUNK: u64 = 1 << 20;

@@ -7,7 +7,6 @@ use crate::inode::Inode;
 use esker::types::{ObjectId, Result};
 use esker::{Lease, Wait};
 use esker_os::{ForkLock, PerProcess};
-use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
 
 /// Leases to release later. A forked child starts without any.
@@ -50,7 +49,7 @@ impl DeferredCloses {
         fs: impl FnOnce() -> Option<M>,
         free: impl Fn(&M, &Inode) -> Result<()>,
     ) -> Result<()> {
-        let Ok(removed) = self.removed.get_or_make(|| Ok::<_, Infallible>(Mutex::default()));
+        let removed = self.removed.get_or_create(Mutex::default);
         let mut removed = removed.lock().unwrap_or_else(PoisonError::into_inner);
         let held = std::mem::take(&mut *self.leases.lock());
         let (leases, inodes): (Vec<_>, Vec<_>) = held.into_iter().unzip();

@@ -5,7 +5,6 @@ use crate::entry::FullEntry;
 use crate::limits::REMOVAL_FAILURES_MAX;
 use esker::types::Result;
 use esker_os::{ForkLock, PerProcess};
-use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
 
 /// Removed files whose content is to be freed. A forked child starts without any.
@@ -53,7 +52,7 @@ impl DeferredRemovals {
     /// [`REMOVAL_FAILURES_MAX`] have failed: a node that does not answer may have them all. The others are kept for the
     /// next call, which begins with those that were not tried.
     pub(crate) fn free_all(&self, free: impl Fn(&[FullEntry]) -> Result<()>) -> Result<()> {
-        let Ok(freeing) = self.freeing.get_or_make(|| Ok::<_, Infallible>(Mutex::default()));
+        let freeing = self.freeing.get_or_create(Mutex::default);
         let _freeing = freeing.lock().unwrap_or_else(PoisonError::into_inner);
         let Files { entries, .. } = std::mem::take(&mut *self.files.lock());
         if entries.is_empty() || free(&entries).is_ok() {

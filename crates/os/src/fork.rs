@@ -127,6 +127,12 @@ impl<T: Send + Sync> PerProcess<T> {
     }
 
     /// The value of this process; creates it if necessary.
+    #[inline]
+    pub fn get_or_create(&self, create: impl FnOnce() -> T) -> &T {
+        self.get().unwrap_or_else(|| self.set(create()))
+    }
+
+    /// The value of this process; makes it if necessary, which may fail.
     ///
     /// # Errors
     /// The errors of `make`.

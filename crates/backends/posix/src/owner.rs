@@ -1,18 +1,11 @@
 //! The owner recorded in a lock file, so that a dead owner on the same node is detected at once.
 use esker_os::PerProcess;
-use std::convert::Infallible;
 use std::os::unix::fs::MetadataExt;
-
-/// A value of this process, which a forked child computes again.
-fn once(value: &'static PerProcess<String>, compute: impl FnOnce() -> String) -> &'static str {
-    let Ok(value) = value.get_or_make(|| Ok::<_, Infallible>(compute()));
-    value
-}
 
 /// Identifies the current boot of this machine and the PID name space.
 fn node() -> &'static str {
     static NODE: PerProcess<String> = PerProcess::empty();
-    once(&NODE, || {
+    NODE.get_or_create(|| {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let space = std::fs::metadata("/proc/self/ns/pid").map_or(0, |info| info.ino());
         format!("{}/{space}", boot.trim())
@@ -68,7 +61,7 @@ impl Process {
 /// The line that identifies this process by node, number and start time; empty if /proc is not available.
 pub(super) fn own() -> &'static str {
     static OWN: PerProcess<String> = PerProcess::empty();
-    once(&OWN, || {
+    OWN.get_or_create(|| {
         let number = std::process::id();
         match Process::find(number) {
             Process::Runs(start) => format!("{} {number} {start}", node()),

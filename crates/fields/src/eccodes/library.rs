@@ -6,7 +6,6 @@ use esker_os::{ForkLock, PerProcess};
 use esker_types::{Error, ErrorKind, Result};
 use libloading::os::unix;
 use std::cell::RefCell;
-use std::convert::Infallible;
 use std::ffi::{CString, OsStr, OsString, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
@@ -32,8 +31,7 @@ impl Library {
     /// [`ErrorKind::NotSupported`] if none can be loaded; the message says what was tried and what to install.
     pub fn shared() -> Result<&'static Self> {
         static SHARED: PerProcess<Result<Library>> = PerProcess::empty();
-        let Ok(found) =
-            SHARED.get_or_make(|| Ok::<_, Infallible>(Self::first_of(&search::candidates())));
+        let found = SHARED.get_or_create(|| Self::first_of(&search::candidates()));
         found.as_ref().map_err(Error::clone)
     }
 

@@ -6,7 +6,6 @@ use crate::limits::GRIB_KINDS_BYTES_MAX;
 use esker_os::PerProcess;
 use esker_types::{Result, checksum::Checksum};
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -52,7 +51,7 @@ impl<I: Identify> Learned<I> {
 
     /// Locks the cache, which is valid even if a thread panicked while it held the lock.
     fn lock_cache(&self) -> MutexGuard<'_, IdentityCache> {
-        let Ok(cache) = self.cache.get_or_make(|| Ok::<_, Infallible>(Mutex::default()));
+        let cache = self.cache.get_or_create(Mutex::default);
         cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

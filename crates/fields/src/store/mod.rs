@@ -47,7 +47,6 @@ use esker_types::{Error, ErrorKind, KeyBatch, Result};
 use index::DatabaseIndex;
 use layout::Version;
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Keys requested at a time.
@@ -193,8 +192,7 @@ impl FieldStore {
 
     /// The caches of this process.
     fn caches(&self) -> &Caches {
-        let Ok(caches) = self.0.caches.get_or_make(|| Ok::<_, Infallible>(Caches::default()));
-        caches
+        self.0.caches.get_or_create(Caches::default)
     }
 
     /// Locks the known databases.

@@ -3,7 +3,6 @@ use crate::librados::VARIABLE;
 use esker_os::PerProcess;
 use esker_types::{Error, ErrorKind, Result};
 use libloading::Library;
-use std::convert::Infallible;
 use std::ffi::{CString, OsString, c_char, c_int, c_uchar, c_void};
 
 /// Usual file name of the library.
@@ -15,8 +14,7 @@ const FILE: &str = "librados.so.2";
 /// `NotSupported` if it cannot be loaded; the message says what to install.
 pub(crate) fn functions() -> Result<&'static Functions> {
     static LOADED: PerProcess<Result<Functions>> = PerProcess::empty();
-    let Ok(loaded) = LOADED.get_or_make(|| Ok::<_, Infallible>(load()));
-    loaded.as_ref().map_err(Error::clone)
+    LOADED.get_or_create(load).as_ref().map_err(Error::clone)
 }
 
 /// Loads librados, to find out whether this machine has it.
