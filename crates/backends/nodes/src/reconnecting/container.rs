@@ -91,14 +91,14 @@ impl ReconnectingContainer {
 }
 
 impl Inner {
-    fn opened(&self) -> Result<&Opened> {
-        self.opened.get_or_make(|| Ok(Opened::default()))
+    fn opened(&self) -> &Opened {
+        self.opened.get_or_create(Opened::default)
     }
 
     /// The container as it is open on the connection `remote`. On a new connection it is opened once more, because the
     /// engine forgot the old connection's handles. Leases are then taken again, and count as lost.
     async fn on(self: &Arc<Self>, remote: &Arc<RemotePool>) -> Result<Arc<dyn OpenContainer>> {
-        let opened = self.opened()?;
+        let opened = self.opened();
         let mut current = opened.current.lock().await;
         if let Some((known, container)) = &*current
             && Arc::ptr_eq(known, remote)
@@ -130,7 +130,7 @@ impl Inner {
         on: &Arc<RemotePool>,
         oids: &[ObjectId],
     ) -> Result<bool> {
-        let opened = self.opened()?;
+        let opened = self.opened();
         let current = opened.current.lock().await;
         if !current.as_ref().is_some_and(|(remote, _)| Arc::ptr_eq(remote, on)) {
             return Ok(false);
@@ -142,7 +142,7 @@ impl Inner {
 
     /// Waits for the end of a connection, to take the leases again then.
     fn watch(self: &Arc<Self>, remote: &Arc<RemotePool>) -> Result<()> {
-        let opened = self.opened()?;
+        let opened = self.opened();
         let mut watched = opened.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if std::ptr::eq(watched.remote.as_ptr(), Arc::as_ptr(remote)) {
             return Ok(());
@@ -257,7 +257,7 @@ impl ReconnectingContainer {
     /// True for each that was the last one of an object that is to be removed.
     async fn end_leases(&self, oids: &[ObjectId]) -> Result<Vec<bool>> {
         let (current, held) = {
-            let opened = self.opened()?;
+            let opened = self.opened();
             let current = opened.current.lock().await;
             let held: Vec<bool> = oids.iter().map(|oid| opened.release(*oid)).collect();
             (current.clone(), held)
