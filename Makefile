@@ -17,7 +17,8 @@ BUILT := $(ESKER) $(LIBDAOS) $(PRELOAD)
 BENCH := $(RELEASE)/esker-bench
 # The interception library finds it beside itself, and so do the scripts.
 STORE := $(RELEASE)/libesker_preload_store.so
-SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.toml' -o -name '*.lock')
+# Also what is compiled in that is not Rust: schemas, help texts, pages.
+SOURCES := $(shell find Cargo.toml Cargo.lock crates -type f -not -path '*/tests/*')
 
 .PHONY: build demo test soak check semver bench figures notebooks book site wheel wheels quick install uninstall deb rpm fmt clean help ceph-up ceph-down
 
@@ -27,6 +28,7 @@ build: $(BUILT) $(BENCH) $(STORE) ## Build the command line, its benchmarks, lib
 $(BUILT) $(BENCH) $(STORE) &: $(SOURCES)
 	scripts/setup.sh
 	cargo build --release -p esker-cli -p esker-bench -p esker-libdaos -p esker-preload -p esker-preload-store
+	scripts/third-party.sh >$(RELEASE)/THIRD-PARTY
 	touch $(BUILT) $(BENCH) $(STORE)
 
 demo: ## Run a demo: weather from Python with maps, an ensemble over three nodes, GRIB files, a C program, Field I/O here and on Ceph (FILES="a.grib folder" for your own)

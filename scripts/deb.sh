@@ -38,7 +38,7 @@ TEXT
 lay_out() {
     mkdir -p "$root/DEBIAN"
     scripts/install.sh "$@" "$root" /usr >&2
-    rm "$root/usr/share/esker/installed"
+    rm "$root/usr/share/esker/installed" "$root/usr/share/doc/esker/LICENSE"
     rmdir --ignore-fail-on-non-empty "$root/usr/share/esker"
     find "$root" -name .debug -prune -exec rm -r {} +
     find "$root/usr/share/man" -type f -exec gzip -9n {} +
@@ -80,5 +80,6 @@ control packaging/deb/control "$root" "$(depends)" >"$root/DEBIAN/control"
 control packaging/deb/control.dev "$dev" "esker (= $(version)), uuid-dev" >"$dev/DEBIAN/control"
 cp packaging/deb/triggers "$root/DEBIAN/triggers"
 mkdir -p "$folder"
+rm -f "$folder"/esker{,-dev}_*.deb
 packed "$root" esker
 packed "$dev" esker-dev

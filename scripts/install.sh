@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs the build results and records every file for uninstall.sh.
+# Installs the build results and records every file, and every directory that it makes, for uninstall.sh.
 # usage: install.sh ESKER LIBDAOS PRELOAD DESTDIR PREFIX
 set -euo pipefail
+umask 022
 cd "$(dirname "$0")/.."
 esker=$1 libdaos=$2 preload=$3 prefix=$5 root=$4$5
 work=$(mktemp -d)
@@ -91,11 +92,29 @@ daos_cmake_package
 module_files
 cmake_package
 
+# Directories that this installation makes, or that an earlier one has made; each ends with a slash.
+directories() {
+    local directory
+    (cd "$stage" && find . -type d -printf '%p/\n') | while read -r directory; do
+        [ -d "$root/$directory" ] || echo "$directory"
+    done
+    [ ! -f "$root/$manifest" ] || grep '/$' "$root/$manifest" || true
+}
+
+# Files that only an older version installed would stay for ever.
+remove_older_files() {
+    local older
+    [ -f "$root/$manifest" ] || return 0
+    mapfile -t older < <(grep -vxFf "$stage/$manifest" "$root/$manifest" | grep -v '/$')
+    (cd "$root" && rm -f "${older[@]}")
+}
+
 manifest=share/esker/installed
 touch "$stage/$manifest"
-(cd "$stage" && find . -not -type d | sort) >"$work/list"
+{ (cd "$stage" && find . -not -type d) && directories; } | sort -u >"$work/list"
 mv "$work/list" "$stage/$manifest"
 
 mkdir -p "$root"
+remove_older_files
 tar -C "$stage" -c . | tar -C "$root" -x --no-same-owner --no-overwrite-dir --keep-directory-symlink
-echo "installed $(wc -l <"$root/$manifest") files in $root"
+echo "installed $(grep -vc '/$' "$root/$manifest") files in $root"

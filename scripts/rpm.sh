@@ -21,7 +21,8 @@ lay_out() {
     rm -r "$staged/share/esker" "$staged/share/modulefiles"
     find "$work/root" -name .debug -prune -exec rm -r {} +
     find "$staged/share/man" -type f -exec gzip -9n {} +
-    install -D -m 644 LICENSE "$staged/share/licenses/esker/LICENSE"
+    mkdir -p "$staged/share/licenses"
+    mv "$staged/share/doc/esker" "$staged/share/licenses/esker"
 }
 
 # Moves the libraries from lib to lib64, and removes their links elsewhere.
@@ -35,6 +36,7 @@ use_lib64() {
 }
 
 umask 022
+rm -f "$folder"/esker{,-devel}-[0-9]*.rpm
 lay_out "$1" "$2" "$3"
 use_lib64
 rpmbuild --quiet -bb --define "_topdir $work/rpm" --define "_rpmdir $folder" \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Removes the files that install.sh recorded, and directories that are empty afterwards, ROOT itself too.
+# Removes the files that install.sh recorded, and the directories that it made, ROOT too, if they are empty afterwards.
 # usage: uninstall.sh ROOT
 set -euo pipefail
 manifest=share/esker/installed
@@ -7,9 +7,11 @@ manifest=share/esker/installed
 root=$(realpath -m "$1")
 [ -f "$root/$manifest" ] || { echo "nothing of Esker's is installed in $root" >&2 && exit 1; }
 cd "$root"
-mapfile -t files <"$manifest"
+mapfile -t files < <(grep -v '/$' "$manifest")
+mapfile -t directories < <(grep '/$' "$manifest" | sort -r)
 rm -f "${files[@]}"
-printf '%s\n' "${files[@]%/*}" | sort -u | xargs rmdir -p --ignore-fail-on-non-empty 2>/dev/null || true
-cd /
-rmdir "$root" 2>/dev/null || true
+for directory in "${directories[@]}"; do
+    # Also the prefix itself, which is the last.
+    rmdir --ignore-fail-on-non-empty "$root/$directory" 2>/dev/null || true
+done
 echo "removed ${#files[@]} files from $root"

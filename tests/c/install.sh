@@ -102,6 +102,28 @@ with cmake "CMake refuses another version" refuses_another_version "$prefix"
 that "it is removed" scripts/uninstall.sh "$prefix"
 that "nothing is left" is_empty "$prefix"
 
+can_be_read_by_others() {
+    [ -z "$(find "$1" \( -type d -not -perm -o=rx -o -type f -not -perm -o=r \) -print -quit)" ]
+}
+
+# Adds a file that a version of before has installed.
+add_older_file() {
+    touch "$prefix/lib/older" && echo ./lib/older >>"$prefix/share/esker/installed"
+}
+
+# A directory of the system that is empty but for the installation.
+prefix=$work/system
+mkdir -p "$prefix/bin"
+umask 077
+that "it installs with a strict file creation mask" install_in "$prefix"
+umask 022
+that "other users can read it" can_be_read_by_others "$prefix/lib"
+that "an older version is installed" add_older_file
+that "it is installed again" install_in "$prefix"
+that "files of the older version are gone" test ! -e "$prefix/lib/older"
+that "it is removed from the system" scripts/uninstall.sh "$prefix"
+that "directories of the system stay" rmdir "$prefix/bin" "$prefix"
+
 prefix=$work/linked
 mkdir -p "$prefix/lib" && ln -s lib "$prefix/lib64"
 that "it installs where lib64 is a link" install_in "$prefix"
