@@ -190,8 +190,8 @@ up() {
         command -v $tool >/dev/null || fail "$tool is missing; scripts/setup.sh ceph installs it"
     done
     [ ! -e "$conf" ] || fail "there is one in $dir already; \`ceph.sh down $dir\` removes it"
+    [ -d "$dir" ] || { mkdir -p "$dir" && chmod 700 "$dir"; }
     mkdir -p "$dir"/{mon,osd,run,log}
-    chmod 700 "$dir"
     free_ports
     write_conf
     make_keys
@@ -201,9 +201,10 @@ up() {
     echo "$conf"
 }
 
-# Removes nothing that does not look like a folder of this script.
+# Removes nothing but the files of a cluster that this script has made.
 down() {
     [ -e "$conf" ] || return 0
+    grep -qxF "mon data = $dir/mon" "$conf" || fail "$conf was not written by this script; nothing was removed"
     finish KILL osd
     finish KILL mon
     rm -rf "$dir"/{mon,osd,run,log} "$dir"/{monmap,keyring,osd.keyring,osd.pid,mon.pid} "$conf"

@@ -61,10 +61,11 @@ a_stopped_client() {
     in_tree h1 "mkdir left right && echo here >left/file" || return
     renames_on h4
     for round in 1 2 3; do
-        until in_tree h1 "[ -e right/file ]" 2>/dev/null; do kill -0 $! || return; done
+        in_time in_tree h1 "[ -e right/file ]" 2>/dev/null || return
         # A client that was starting meanwhile is stopped the second time.
         for _ in 1 2; do
             clients=$(clients_of h4)
+            [ -n "$clients" ] || { echo "nothing renames any more" && return 1; }
             # shellcheck disable=SC2086 # Numbers.
             kill -STOP $clients 2>/dev/null
         done
@@ -87,7 +88,7 @@ a_killed_client_with_an_open_file() {
     on h4 "$ESKER" run tank/held -- sh -c "exec 3</esker/open; echo ready; read -r go <'$work/wake'; cat <&3; echo finished; exec sleep 1000" \
         >"$work/holder" 2>&1 &
     holder=$!
-    removed_file_is_held $holder || status=1
+    removed_file_is_held || status=1
     # shellcheck disable=SC2046
     kill -KILL $(clients_of h4)
     wait $holder
@@ -95,11 +96,11 @@ a_killed_client_with_an_open_file() {
         esker_on h1 fs check tank/held --repair && esker_on h1 fs check tank/held >"$work/after" && ! grep leftovers "$work/after"
 }
 
-# removed_file_is_held PID: another process removes the file that the process has open, which then reads it.
+# Another process removes the file that the process has open, which then reads it.
 removed_file_is_held() {
-    until grep -q ready "$work/holder"; do kill -0 "$1" || return; done
+    in_time grep -q ready "$work/holder" || return
     esker_on h1 run tank/held -- rm /esker/open && echo go >"$work/wake" || return
-    until grep -q finished "$work/holder"; do kill -0 "$1" || return; done
+    in_time grep -q finished "$work/holder" || return
     grep -q held "$work/holder" && prints "1 contents of removed files" esker_on h1 fs check tank/held
 }
 

@@ -66,6 +66,16 @@ on() {
     timeout "${ON_TIMEOUT:-600}" nsenter --target "$pid" --net --mount --uts "$@"
 }
 
+# in_time COMMAND...: repeats the command until it succeeds. Fails after two minutes, so that what never happens fails a
+# check and does not stop the suite.
+in_time() {
+    local end=$((SECONDS + 120))
+    until "$@"; do
+        [ $SECONDS -lt $end ] || { echo "not in time: $*" && return 1; }
+        sleep 0.05
+    done
+}
+
 # processes_of HOST: the processes that run there.
 processes_of() {
     local at held

@@ -74,17 +74,28 @@ field() {
 # ended STATE [CODE]: waits for the end of the job, and checks its state and exit code, as in COMPLETED 0:0.
 ended() {
     local state code
-    while state=$(field JobState) && [[ $state =~ ^(PENDING|CONFIGURING|RUNNING|COMPLETING)$ ]]; do :; done
-    code=$(field ExitCode)
+    in_time is_over || return
+    state=$(field JobState) code=$(field ExitCode)
     [ "$state $code" = "$1 ${2:-$code}" ] && return
     echo "the job has ended as $state $code" && cat "$home/$job".out && return 1
 }
 
+is_over() {
+    [[ ! $(field JobState) =~ ^(PENDING|CONFIGURING|RUNNING|COMPLETING)$ ]]
+}
+
 # begun COUNT: waits until this many tasks of the job's program have begun.
 begun() {
-    until [ "$(find "$home/scratch" -name '*.begun' | wc -l)" -ge "$1" ]; do
-        [[ $(field JobState) =~ ^(PENDING|CONFIGURING|RUNNING)$ ]] || { cat "$home/$job".out && return 1; }
-    done
+    in_time have_begun_or_is_over "$1"
+    have_begun "$1" || { cat "$home/$job".out && return 1; }
+}
+
+have_begun() {
+    [ "$(find "$home/scratch" -name '*.begun' | wc -l)" -ge "$1" ]
+}
+
+have_begun_or_is_over() {
+    have_begun "$1" || is_over
 }
 
 # left: processes and files of jobs on the hosts. An empty directory of a run may stay, which the next run removes, and the
@@ -101,13 +112,11 @@ left() {
 
 # nothing_is_left: waits until the hosts are free again.
 nothing_is_left() {
-    local _
-    until [ "$(sinfo --noheader --format=%D --states=idle)" = 3 ]; do :; done
-    for _ in $(seq 100); do
-        [ -n "$(left)" ] || return 0
-    done
-    left
-    return 1
+    { in_time are_idle 3 && in_time has_nothing_left; } || { sinfo; left; return 1; }
+}
+
+has_nothing_left() {
+    [ -z "$(left)" ]
 }
 
 # holds FILE TEXT: the content of a result.
@@ -154,6 +163,16 @@ time_is_nearly_over() {
         ended FAILED 143:0 && holds copy.0 unfinished
 }
 
+# The model does not start on a part of the input.
+input_larger_than_the_pool() {
+    local ok
+    head -c 200000000 /dev/urandom >"$home/scratch/input/large"
+    model waits && submit "$@" && ended FAILED 1:0 && ! have_begun 1
+    ok=$?
+    rm "$home/scratch/input/large"
+    return $ok
+}
+
 array_on_one_node() {
     model copies && submit --array=1-2 --nodelist=h1 one.sh && ended COMPLETED 0:0
 }
@@ -192,6 +211,8 @@ that "the exit code of a model that fails" failing_model
 that "a failed model leaves nothing" nothing_is_left
 that "results are saved before the time is over" time_is_nearly_over
 that "a job that is ended leaves nothing" nothing_is_left
+that "a job whose input does not fit into its pool fails" input_larger_than_the_pool one.sh
+that "it leaves nothing" nothing_is_left
 that "two jobs of an array on one node" array_on_one_node
 that "an array leaves nothing" nothing_is_left
 that "the job script of a pool over nodes" job_on_all_nodes
@@ -199,6 +220,7 @@ that "a pool over nodes leaves nothing" nothing_is_left
 that "more tasks than nodes" tasks_on_some_nodes
 that "the exit code of a model on all nodes that fails" failing_model_on_all_nodes
 that "results over nodes are saved before the time is over" time_is_nearly_over_on_all_nodes
+that "a job on all nodes whose input does not fit fails" input_larger_than_the_pool --nodes=3 all.sh
 that "these jobs leave nothing" nothing_is_left
 that "a job over nodes is canceled" canceled_job_on_all_nodes
 that "a canceled job leaves nothing" nothing_is_left

@@ -25,9 +25,12 @@ slurm_up() {
     for number in $(seq "$1"); do
         ON_TIMEOUT=0 on "h$number" slurmd -D -N "h$number" &>"$slurm/h$number.out" &
     done
-    until [ "$(sinfo --noheader --format=%D --states=idle 2>/dev/null)" = "$1" ]; do
-        kill -0 $! 2>/dev/null || { cat "$slurm"/*.out && return 1; }
-    done
+    in_time are_idle "$1" || { cat "$slurm"/*.out && return 1; }
+}
+
+# are_idle N: this many hosts are free.
+are_idle() {
+    [ "$(sinfo --noheader --format=%D --states=idle 2>/dev/null)" = "$1" ]
 }
 
 # Munge proves to Slurm's daemons which user a process belongs to.
@@ -37,9 +40,7 @@ munge_up() {
     munged --foreground --force --key-file="$file.key" --socket="$slurm/run/munge" --pid-file="$file.pid" \
         --seed-file="$file.seed" --log-file="$file.log" &>"$file.out" &
     echo $! >"$slurm/munge.pids"
-    until [ -S "$slurm/run/munge" ]; do
-        kill -0 $! || { cat "$file.out" && return 1; }
-    done
+    in_time [ -S "$slurm/run/munge" ] || { cat "$file.out" && return 1; }
 }
 
 # slurm_conf N: the configuration, without cgroups, which a namespace may not have, and without accounting.
