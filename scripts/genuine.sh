@@ -76,11 +76,16 @@ line() {
     fi
 }
 
-# check PROGRAM REACHED-BY WHAT COMMAND...: shows the output of a command that fails.
+# check PROGRAM REACHED-BY WHAT COMMAND...: shows the output of a command that fails. The command does not run inside a
+# condition, which would make it go on after errors.
 check() {
-    local name=$1 reached=$2 what=$3 start=$SECONDS
+    local name=$1 reached=$2 what=$3 start=$SECONDS status
     shift 3
-    if (set -e; "$@") >"$work/log" 2>&1 </dev/null; then
+    set +e
+    (set -e; "$@") >"$work/log" 2>&1 </dev/null
+    status=$?
+    set -e
+    if [ "$status" = 0 ]; then
         passed=$((passed + 1))
         line passed "$name" "$reached" "$what" $((SECONDS - start))
     else

@@ -80,21 +80,25 @@ list_versions_everywhere() {
     list_versions $pages/index.html "$(newest)" ""
 }
 
-# Commits build/pages without a parent. The push fails if another one has changed the branch since it was fetched.
-push_pages() {
-    local index=$PWD/build/pages.index git tree commit
+# Commits build/pages without a parent, and prints the commit.
+commit_pages() {
+    local index=$PWD/build/pages.index git tree
     git=$(git rev-parse --absolute-git-dir)
     rm -f "$index"
     GIT_INDEX_FILE=$index git -C $pages --git-dir="$git" --work-tree=. add --all --force .
     tree=$(GIT_INDEX_FILE=$index git write-tree)
-    commit=$(git -c user.name=site -c user.email=site@localhost commit-tree "$tree" -m "Publish $name")
-    git push --quiet --force-with-lease="$branch:$old" "$remote" "$commit:$branch"
+    git -c user.name=site -c user.email=site@localhost commit-tree "$tree" -m "Publish $name"
 }
 
-fetch_pages
-rm -rf "${pages:?}/$folder"
-cp -r $site "$pages/$folder"
-copy_newest_to_top
-list_versions_everywhere
-push_pages
+# The push fails if another one has changed the branch since it was fetched.
+for attempt in 1 2 3; do
+    fetch_pages
+    rm -rf "${pages:?}/$folder"
+    cp -r $site "$pages/$folder"
+    copy_newest_to_top
+    list_versions_everywhere
+    commit=$(commit_pages)
+    ! git push --quiet --force-with-lease="$branch:$old" "$remote" "$commit:$branch" || break
+    [ "$attempt" != 3 ] || { echo "publish-site.sh: $branch cannot be changed" >&2 && exit 1; }
+done
 echo "publish-site.sh: $name is in $folder of gh-pages"

@@ -4,14 +4,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 base=${1:-$(git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)}
-mapfile -t changed < <(git diff --name-only --diff-filter=d "$base" && git ls-files --others --exclude-standard)
+base=$(git rev-parse --verify --quiet "$base^{commit}") || { echo "quick.sh: ${1:-HEAD} is not a commit" >&2 && exit 1; }
+mapfile -t touched < <({ git diff --name-only "$base" && git ls-files --others --exclude-standard; } | sort -u)
+mapfile -t changed < <(for file in "${touched[@]}"; do [ ! -e "$file" ] || echo "$file"; done)
 
 step() {
     echo "--- $*"
     "$@"
 }
 
-# matching PATTERN: the changed files whose path matches.
+# matching PATTERN: the changed files whose path matches; removed ones are not among them.
 matching() {
     printf '%s\n' "${changed[@]}" | grep -E "$1" || true
 }
@@ -28,15 +30,17 @@ package() {
     done
 }
 
+# Also those of removed files.
 packages() {
     local file
-    matching '\.rs$|Cargo\.toml$' | while read -r file; do package "$file"; done | sort -u
+    printf '%s\n' "${touched[@]}" | { grep -E '\.rs$|Cargo\.toml$' || true; } |
+        while read -r file; do package "$file"; done | sort -u
 }
 
 mapfile -t crates < <(packages | sed 's/^/-p/')
 mapfile -t shell < <(matching '^(scripts|tests/packages)/.*\.sh$')
 mapfile -t pages < <(matching '\.md$')
-echo "${#changed[@]} files have changed since $(git log -1 --format='%h %s' "$base")"
+echo "${#touched[@]} files have changed since $(git log -1 --format='%h %s' "$base")"
 
 step cargo fmt --all --check
 step cargo test --quiet -p esker-tidy

@@ -131,8 +131,10 @@ passed=0 failed=0 skipped=0
 
 # Modules without system calls, because Miri does not support mapped files. Modules that parse or encode bytes belong
 # here, except those of the field store, whose only unsafe code calls ecCodes.
-in_store=(record:: superblock:: keys:: segment::header segment::table commit::intent)
-in_client=(bytes:: array:: naming:: native::placement posix::bundle posix::meta posix::name rados:: copy::state memory::)
+in_store=(format:: data::header:: data::table:: commit::intent::)
+in_client=(array:: naming:: copy::state::)
+in_posix=(bundle:: meta:: name::)
+in_rados=(record:: names:: url::)
 # The C functions on a pool in memory. C programs keep pointers where Rust would use borrows, and own returned memory.
 in_libdaos=(acl:: attribute:: container:: handles:: hash:: layout:: misc:: object:: pool:: property:: tx::)
 miri() {
@@ -143,12 +145,26 @@ miri() {
 under_miri() {
     export MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows"
     interpreted -p esker-types --lib &&
-        interpreted -p esker-store --lib -- "${in_store[@]}" &&
-        interpreted -p esker --lib -- "${in_client[@]}" &&
-        interpreted -p esker-dfs --lib inode:: &&
+        interpreted -p esker-backend --lib &&
+        modules esker-store "${in_store[@]}" &&
+        modules esker "${in_client[@]}" &&
+        modules esker-posix "${in_posix[@]}" &&
+        modules esker-rados "${in_rados[@]}" &&
+        modules esker-dfs inode:: &&
         interpreted -p esker-libdaos --lib &&
         MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-disable-stacked-borrows -Zmiri-ignore-leaks" \
             interpreted -p esker-libdaos --test functions -- "${in_libdaos[@]}"
+}
+
+# modules PACKAGE MODULE...: the unit tests of modules, each of which must have some.
+modules() {
+    local package=$1 module all
+    shift
+    all=$(interpreted -p "$package" --lib -- --list) || return
+    for module; do
+        grep -q "^$module.*: test$" <<<"$all" || { echo "$package has no tests of $module" && return 1; }
+    done
+    interpreted -p "$package" --lib -- "$@"
 }
 
 interpreted() {

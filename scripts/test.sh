@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Runs every test and prints a summary. ESKER, ESKER_LIB and ESKER_INCLUDE tell the C tests what to test.
+# ESKER_TEST_REQUIRE lists what must not be missing (ceph, slurm, fuse), so that no tests are skipped for lack of it.
 # usage: test.sh [SUITE...]
 #   SUITE  models, rust, c, files, python, s3, nodes, fabric, programs, or ceph, which is a part of rust; default: all
 set -uo pipefail
@@ -17,6 +18,10 @@ ESKER=$(realpath -m "$built/esker")
 ESKER_LIB=$(realpath -m build/test/lib)
 ESKER_INCLUDE=$(realpath -m include)
 LIBDAOS=$ESKER_LIB/libdaos.so.2
+
+mkdir -p build
+exec {lock}>>build/test.lock
+flock -n $lock || { echo "test.sh: the tests of this checkout run already; use another clone" >&2 && exit 1; }
 
 summary=() failures=0 passed=0 failed=0 skipped=0
 logs=build/test/logs
@@ -55,7 +60,7 @@ run() {
     log=$logs/${#summary[@]}.log
     : >"$ESKER_TEST_SKIPPED"
     echo "--- $name"
-    "$@" 2>&1 | tee "$log" || { outcome=FAILED && failures=$((failures + 1)); }
+    "$@" {lock}>&- 2>&1 | tee "$log" || { outcome=FAILED && failures=$((failures + 1)); }
     read -r good bad left < <(counts "$log")
     noted=$(wc -l <"$ESKER_TEST_SKIPPED")
     good=$((good - noted)) left=$((left + noted))
@@ -70,7 +75,7 @@ run() {
 cluster=build/test/ceph
 start_cluster() {
     local conf
-    scripts/ceph.sh down "$cluster" && conf=$(scripts/ceph.sh up "$cluster") &&
+    scripts/ceph.sh down "$cluster" && conf=$(scripts/ceph.sh up "$cluster" {lock}>&-) &&
         export ESKER_TEST_RADOS="rados:esker?conf=$conf"
 }
 
@@ -80,6 +85,18 @@ has_ceph() {
         command -v $tool >/dev/null || return
     done
 }
+
+has_slurm() {
+    PATH=$PATH:/usr/sbin command -v slurmctld >/dev/null
+}
+
+has_fuse() {
+    [ -w /dev/fuse ] && command -v fusermount3 >/dev/null
+}
+
+for name in ${ESKER_TEST_REQUIRE:-}; do
+    "has_$name" || { echo "test.sh: $name is missing, and ESKER_TEST_REQUIRE asks for it" >&2 && exit 1; }
+done
 
 # Code that threads and processes share without locks, in every interleaving with at most two preemptions.
 models() {
@@ -97,35 +114,34 @@ build() {
 run_programs() {
     local source=$1
     shift
-    WITH="$ESKER run $source --" WITHOUT="walked_by_fts holes_take_no_blocks" \
+    LOGS=$PWD/$logs/programs WITH="$ESKER run $source --" WITHOUT="walked_by_fts holes_take_no_blocks" \
         tests/programs/run.sh /esker "$@"
 }
 
-programs() {
-    local dir status
+# In a subshell of its own, so that its pool is removed even if it is interrupted.
+# shellcheck disable=SC2030,SC2031
+programs() (
     dir=$(mktemp -d "${1:-/dev/shm}/esker-test.XXXXXX")
+    trap 'rm -rf "$dir"' EXIT
+    trap 'exit 1' INT TERM HUP
     export ESKER_POOLS=$dir
     "$ESKER" pool create programs --size 1G >/dev/null &&
         "$ESKER" cont create programs fs --type posix >/dev/null &&
         run_programs programs/fs
-    status=$?
-    rm -rf "$dir"
-    return $status
-}
+)
 
 # All their calls go through an engine, as on a host outside the pool.
-programs_over_nodes() {
-    local dir status
+# shellcheck disable=SC2030,SC2031
+programs_over_nodes() (
     dir=$(mktemp -d /dev/shm/esker-test.XXXXXX)
+    trap '"$ESKER" pool destroy --force "nodes:$dir/programs.map"; rm -rf "$dir"' EXIT
+    trap 'exit 1' INT TERM HUP
     export ESKER_POOLS=$dir ESKER_NODE=none
     "$ESKER" pool create programs --dir "$dir" --size 512M --targets 2 --launcher local --nodes 1 >/dev/null &&
         "$ESKER" cont create "nodes:$dir/programs.map/fs" --type posix >/dev/null &&
-        run_programs "nodes:$dir/programs.map/fs" inherit locks shell exec stdio transfers dirs names coreutils libraries
-    status=$?
-    "$ESKER" pool destroy --recursive "nodes:$dir/programs.map" || status=$?
-    rm -rf "$dir"
-    return $status
-}
+        run_programs "nodes:$dir/programs.map/fs" inherit locks shell exec stdio transfers dirs names coreutils libraries &&
+        "$ESKER" pool destroy --recursive "nodes:$dir/programs.map" && trap 'rm -rf "$dir"' EXIT
+)
 
 run "build" build
 if has_ceph; then

@@ -17,6 +17,10 @@ tools=$PWD/build/python/bin
 # The name that maturin looks for. Files below scripts are installed into bin, files below data into the root of the
 # environment.
 stage=python/esker._esker.data
+# Two at a time would take each other's files from there.
+mkdir -p build
+exec {lock}>>build/wheel.lock
+flock $lock
 trap 'rm -rf "$stage"' EXIT
 
 # stage_command DIRECTORY: copies the command and its library from there, without debug information.

@@ -60,18 +60,16 @@ def write(folder: pathlib.Path, data: Data, files: dict[str, str]) -> None:
         (folder / name).write_text(text)
 
 
-def measure_figure(machine: Machine, name: str) -> Data | str:
-    """The recorded table of a figure, or the reason why there is none."""
+def measure_figure(machine: Machine, name: str) -> Data | Skipped | Failed:
+    """The recorded table of a figure, or why there is none."""
     machine.begin()
     figure = FIGURES[name]
     try:
         table = figure.measure(machine)
-    except Skipped as need:
-        return f"this needs {need}"
-    except Failed as failure:
-        return str(failure)
+    except (Skipped, Failed) as reason:
+        return reason
     except (KeyError, TypeError, ValueError, OSError) as error:
-        return f"its report cannot be read ({type(error).__name__}: {error})"
+        return Failed(f"its report cannot be read ({type(error).__name__}: {error})")
     today = datetime.date.today().strftime("%-d %B %Y")
     return figure.recorded(machine, table, today)
 
@@ -82,21 +80,23 @@ def rows_without_numbers(rows: list[list[str]]) -> list[str]:
 
 
 def measure(options: argparse.Namespace) -> int:
-    """Measures the requested figures, and writes the results."""
+    """Measures the requested figures, and writes the results. Fails if a command has failed, or nothing was measured."""
     names = options.only or list(FIGURES)
     data, page = read_docs()
     if not options.keep:
         data, page = {"tables": {}, "reasons": {}}, headings_and_marks(page, names)
     folder = ROOT / ("docs" if options.keep else "build/figures")
     machine = Machine(options, ROOT / "build" / "figures" / "reports")
-    measured = 0
+    measured = failed = 0
     machine.look_around()
     for number, name in enumerate(names, 1):
         machine.progress(number, len(names), name)
         found = measure_figure(machine, name)
-        if isinstance(found, str):
-            print(f"--- {name} is left out: {found}", file=sys.stderr)
-            data["reasons"][name] = found
+        if isinstance(found, Exception):
+            reason = f"this needs {found}" if isinstance(found, Skipped) else str(found)
+            print(f"--- {name} is left out: {reason}", file=sys.stderr)
+            data["reasons"][name] = reason
+            failed += isinstance(found, Failed)
         else:
             measured += 1
             data["tables"][name] = found
@@ -107,7 +107,7 @@ def measure(options: argparse.Namespace) -> int:
         # After each figure, so that none is lost if a later one fails.
         write(folder, data, rendered(data, page))
     print(f"--- {clock(machine.elapsed())} for {measured} of {len(names)} figures; tables: {folder / PAGE}, charts: {folder / STORES}, {folder / MEDIUM}")
-    return 0 if measured else 1
+    return 0 if measured and not failed else 1
 
 
 def check() -> int:

@@ -15,7 +15,10 @@ export PATH=$work/bin:$PATH HOME=$work XDG_DATA_HOME=$work LD_LIBRARY_PATH=${ESK
 unset ESKER_POOLS
 
 # The indented commands below "From the shell".
-sed -n '/^From the shell/,/^From Python/s/^    //p' "$root/README.md" | sed 's/--size 4G/--size 1G/' >commands
+# The server is stopped once it has printed its address, and must end with success.
+sed -n '/^From the shell/,/^From Python/s/^    //p' "$root/README.md" |
+    sed 's/--size 4G/--size 1G/; s/--new-key &/--new-key --listen localhost:0 >served \&/
+        s/^kill %1.*/until grep -qs http served; do kill -0 %1; done; kill %1; wait %1/' >commands
 [ "$(wc -l <commands)" -ge 5 ]
 echo field >field.grib
 bash -e commands </dev/null >/dev/null

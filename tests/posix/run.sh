@@ -15,7 +15,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 : "${ESKER:?names the command}"
 work=$(mktemp -d /dev/shm/esker-posix.XXXXXX)
 mount=$work/mount
-trap '"$ESKER" umount "$mount" >/dev/null 2>&1; rm -rf "$work"' EXIT
+trap '"$ESKER" umount "$mount" >/dev/null 2>&1; rm -rf --one-file-system "$work"' EXIT
 others=() passed=0 failed=0 skipped=0 seed=${ESKER_SEED:-1}
 
 # check WHAT COMMAND...: reports the result, with the output if the command failed.

@@ -3,6 +3,7 @@ use super::store::{Store, checks, put, run};
 use super::transactions::{open, proof_of, put_tx};
 use super::{Make, Outcome};
 use esker::Wait;
+use esker_testing::wait_for;
 use esker_types::Result;
 use std::time::Instant;
 
@@ -40,13 +41,13 @@ fn leased_reads_do_not_change(store: &Store) -> Result<()> {
 
     // It may take a while until leases are granted again. Then a transaction waits, too.
     let proof = proof_of(store, &object, &names)?;
-    let (asked, term) = loop {
-        let asked = Instant::now();
-        match store.container.lease_reads(&proof).wait()? {
-            Some((term, _)) => break (asked, term),
-            None => std::thread::yield_now(),
-        }
-    };
+    let (mut asked, mut lease) = (Instant::now(), Ok(None));
+    wait_for("another lease", || {
+        asked = Instant::now();
+        lease = store.container.lease_reads(&proof).wait();
+        !matches!(lease, Ok(None))
+    });
+    let Some((term, _)) = lease? else { return Ok(()) };
     let changing = open(store)?;
     put_tx(&object, &names[50], b"new", &changing)?;
     put_tx(&object, b"other", b"new", &changing)?;

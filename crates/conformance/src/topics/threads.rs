@@ -75,6 +75,15 @@ fn a_value_is_never_torn(store: &Store) -> Result<()> {
     Ok(())
 }
 
+/// Tells the other threads to end.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn akeys_of_one_update_appear_together(store: &Store) -> Result<()> {
     let object = store.object()?;
     let stop = AtomicBool::new(false);
@@ -95,9 +104,9 @@ fn akeys_of_one_update_appear_together(store: &Store) -> Result<()> {
     };
     together(|thread| {
         if thread == 0 {
-            let outcome = (0..200).try_for_each(write);
-            stop.store(true, Ordering::Relaxed);
-            return outcome;
+            // Also if a write panics, because the readers would not end.
+            let _stop = StopOnDrop(&stop);
+            return (0..200).try_for_each(write);
         }
         while !stop.load(Ordering::Relaxed) {
             read()?;
