@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/file.h>
 #include <time.h>
@@ -490,6 +491,169 @@ records_outlive_other_files(void)
 	end_other(&other);
 }
 
+/* A second open file of the same file, which locks or is inherited, does not end record locks. */
+static void
+records_outlive_a_second_open_file(void)
+{
+	struct flock first = record(F_WRLCK, 0, 10);
+	struct other other;
+	int          fd = new_file("file", 100, 1), again;
+
+	other = start_other();
+	OK(fcntl(fd, F_SETLK, &first));
+	again = open("file", O_RDONLY);
+	CHECK(again >= 0);
+	GIVES(1, child(take_first));
+	GIVES('n', ask(&other, 'r'));
+	again = open("file", O_RDONLY);
+	OK(flock(again, LOCK_SH));
+	GIVES('n', ask(&other, 'r'));
+	OK(close(fd));
+	GIVES('y', ask(&other, 'r'));
+	end_other(&other);
+}
+
+struct byte_lock {
+	int                fd, byte;
+	pthread_barrier_t *start;
+};
+
+static void *
+lock_byte(void *of)
+{
+	struct byte_lock *wanted = of;
+	struct flock      lock = record(F_WRLCK, wanted->byte, 1);
+
+	pthread_barrier_wait(wanted->start);
+	return (void *)(intptr_t)fcntl(wanted->fd, F_SETLK, &lock);
+}
+
+static int
+both_are_held(void)
+{
+	int fd = open("file", O_RDWR);
+
+	for (int byte = 0; byte < 2; byte++) {
+		struct flock asked = record(F_WRLCK, byte, 1);
+
+		if (fd < 0 || fcntl(fd, F_GETLK, &asked) != 0 || asked.l_type == F_UNLCK)
+			return 1;
+	}
+	return 0;
+}
+
+/* Two threads take the first locks of a new open file at the same time. */
+static void
+first_records_of_threads(void)
+{
+	pthread_barrier_t start;
+
+	OK(close(new_file("file", 100, 1)));
+	OK(pthread_barrier_init(&start, NULL, 2));
+	for (int round = 0; round < 200; round++) {
+		struct byte_lock one = {open("file", O_RDWR), 0, &start}, two = {one.fd, 1, &start};
+		pthread_t        thread;
+		void            *locked;
+
+		CHECK(one.fd >= 0);
+		OK(pthread_create(&thread, NULL, lock_byte, &two));
+		CHECK(lock_byte(&one) == NULL);
+		OK(pthread_join(thread, &locked));
+		CHECK(locked == NULL);
+		GIVES(0, child(both_are_held));
+		OK(close(one.fd));
+	}
+}
+
+static atomic_int is_over;
+
+static void *
+open_and_close(void *name)
+{
+	close(open(name, O_RDWR | O_CREAT, 0644));
+	while (!is_over)
+		close(open(name, O_RDONLY));
+	return NULL;
+}
+
+/* A child has the content of a file that was removed after the fork, whatever other threads closed during the fork. */
+static void
+inherited_while_others_are_closed(void)
+{
+	static char *names[] = {"a", "b", "c"};
+	pthread_t    threads[3];
+	char         byte;
+
+	for (int i = 0; i < 3; i++)
+		OK(pthread_create(&threads[i], NULL, open_and_close, names[i]));
+	for (int round = 0; round < 4 * ROUNDS; round++) {
+		int   told[2], low = new_file("file", 10, 1), fd = fcntl(low, F_DUPFD, 100);
+		pid_t pid;
+
+		CHECK(fd >= 100);
+		OK(close(low));
+		OK(pipe(told));
+		pid = fork();
+		if (pid == 0) {
+			close(told[1]);
+			_exit(read(told[0], &byte, 1) != 0 || pread(fd, &byte, 1, 0) != 1);
+		}
+		OK(close(told[0]));
+		OK(close(fd));
+		OK(unlink("file"));
+		OK(close(told[1]));
+		child_succeeds(pid);
+	}
+	is_over = 1;
+	for (int i = 0; i < 3; i++)
+		OK(pthread_join(threads[i], NULL));
+}
+
+static void *
+lock_new_files(void *start)
+{
+	char name[32];
+
+	for (int i = 0; i < 100; i++) {
+		int fd;
+
+		snprintf(name, sizeof(name), "%s%d", (char *)start, i);
+		fd = open(name, O_RDWR | O_CREAT, 0644);
+		if (fd < 0 || flock(fd, LOCK_EX) != 0 || close(fd) != 0)
+			return start;
+	}
+	return NULL;
+}
+
+/* Locks leave the umask of the process as it is, also while they are taken. */
+static void
+locked_without_the_umask(void)
+{
+	static char *starts[] = {"a", "b", "c", "d"};
+	pthread_t    threads[4];
+	char         name[4096];
+	struct stat  st;
+	void        *failed;
+
+	umask(022);
+	snprintf(name, sizeof(name), "%s/made", outside);
+	for (int i = 0; i < 4; i++)
+		OK(pthread_create(&threads[i], NULL, lock_new_files, starts[i]));
+	for (int i = 0; i < 1000; i++) {
+		int fd = open(name, O_RDWR | O_CREAT | O_EXCL, 0666);
+
+		OK(fstat(fd, &st));
+		GIVES(0644, st.st_mode & 0777);
+		OK(close(fd));
+		OK(unlink(name));
+	}
+	for (int i = 0; i < 4; i++) {
+		OK(pthread_join(threads[i], &failed));
+		CHECK(failed == NULL);
+	}
+	GIVES(022, umask(022));
+}
+
 /* Takes the lock, drops it, forks, and takes it again. */
 static void
 lock_beside_a_child(int tell)
@@ -572,7 +736,9 @@ main(int argc, char **argv)
 		TEST(flock_excludes), TEST(from_the_offset), TEST(records_exclude), TEST(open_file_records_exclude),
 		TEST(records_belong_to_a_process), TEST(dead_holders_hold_nothing), TEST(counters),
 		TEST(opened_for_each_lock), TEST(to_the_end), TEST(closed_files_hold_nothing),
-		TEST(records_outlive_other_files), TEST(taken_after_the_fork), TEST(closed_while_waiting),
+		TEST(records_outlive_other_files), TEST(records_outlive_a_second_open_file),
+		TEST(first_records_of_threads), TEST(inherited_while_others_are_closed), TEST(locked_without_the_umask),
+		TEST(taken_after_the_fork), TEST(closed_while_waiting),
 	};
 
 	return RUN(argc, argv, tests);

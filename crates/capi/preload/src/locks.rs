@@ -13,7 +13,7 @@ use crate::{descriptors, internal, left_open, lock_cache, mounted, raw, threads}
 use esker::types::ObjectId;
 use std::ffi::{CStr, CString, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Byte that marks an object as in use. Locks of programs end before it.
 pub(crate) const PRESENCE: i64 = esker::PRESENCE as i64;
@@ -24,6 +24,14 @@ const FILE_MODE_MAX: u32 = 0o666;
 /// Objects on which this process may have record locks, which the kernel drops when any of its descriptors is closed.
 static RECORD_LOCKED: Mutex<Vec<ObjectId>> = Mutex::new(Vec::new());
 static RECORD_LOCKED_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Lets one thread at a time open lock files, drop record locks, and add to [`RECORD_LOCKED`]. So no descriptor of a
+/// lock file is closed after another thread has taken a record lock on it.
+static OPENING: Mutex<()> = Mutex::new(());
+
+fn opening() -> MutexGuard<'static, ()> {
+    OPENING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// True for the name of a lock file.
 pub(crate) fn is_lock_file(path: &[u8]) -> bool {
@@ -67,12 +75,12 @@ fn open_file(oid: ObjectId) -> Answer<c_int> {
 /// Opens the lock file of an object. If it is missing, tells the store and then creates it.
 fn find_or_make(oid: ObjectId) -> Answer<c_int> {
     let name = name(oid)?;
-    raw::open(&name, FLAGS, 0).or_else(|_| {
+    open_made(&name).or_else(|_| {
         note(oid, true)?;
         make(&name).or_else(|_| {
             // It was not made. Another process may have made it meanwhile.
             note(oid, false)?;
-            raw::open(&name, FLAGS, 0)
+            open_made(&name)
         })
     })
 }
@@ -80,11 +88,14 @@ fn find_or_make(oid: ObjectId) -> Answer<c_int> {
 /// Makes a new file in the directory for lock files.
 fn make(name: &CStr) -> Answer<c_int> {
     let mode = raw::status_of(&c_string(config::get().locks.clone())?)?.st_mode & FILE_MODE_MAX;
-    // The umask would take the permissions of other users away.
-    let before = raw::set_umask(0);
-    let fd = raw::open(name, FLAGS | libc::O_CREAT | libc::O_EXCL, mode);
-    raw::set_umask(before);
-    fd
+    let fd = raw::open(name, FLAGS | libc::O_CREAT | libc::O_EXCL, mode)?;
+    // The umask has removed permissions of other users. It belongs to all threads, so it must not be changed.
+    if let Err(error) = raw::set_mode(fd, mode) {
+        raw::close(fd);
+        raw::unlink(name);
+        return Err(error);
+    }
+    Ok(fd)
 }
 
 /// Opens or makes a file in the directory for lock files, without telling the store.
@@ -93,8 +104,17 @@ pub(crate) fn open_or_make(name: &CStr) -> Answer<c_int> {
     open_made(name).or_else(|_| make(name)).or_else(|_| open_made(name))
 }
 
+/// Attempts to open a file that another user is making: until its mode is set, the file may refuse other users.
+const ATTEMPTS: usize = 100;
+
 /// Opens an existing file in the directory for lock files.
 pub(crate) fn open_made(name: &CStr) -> Answer<c_int> {
+    for _ in 1..ATTEMPTS {
+        match raw::open(name, FLAGS, 0) {
+            Err(Fail::Errno(libc::EACCES)) => std::thread::yield_now(),
+            answer => return answer,
+        }
+    }
     raw::open(name, FLAGS, 0)
 }
 
@@ -213,23 +233,36 @@ fn c_string(text: Vec<u8>) -> Answer<CString> {
 
 /// The lock descriptor of an open file, opened if necessary.
 pub(crate) fn descriptor(fd: c_int, file: &OpenFile) -> Answer<c_int> {
-    let known = file.lock.load(Ordering::Acquire);
-    if known >= 0 {
-        return Ok(known);
+    let known = || Some(file.lock.load(Ordering::Acquire)).filter(|lock| *lock >= 0);
+    if let Some(lock) = known() {
+        return Ok(lock);
     }
-    let opened = internal::keep(open_file(file.identity().oid)?);
+    let _opening = opening();
+    // Another thread may have opened it meanwhile.
+    known().map_or_else(|| open_for(fd, file), Ok)
+}
+
+/// Opens the lock file of an open file, which has no lock descriptor yet. The caller has [`OPENING`].
+fn open_for(fd: c_int, file: &OpenFile) -> Answer<c_int> {
+    let oid = file.identity().oid;
+    let opened = keep(open_file(oid)?, oid);
     if file.position.is_shared() {
         mark(opened, fd)?;
     }
     // The lock descriptor is inherited with the open file; a program that does not inherit the file closes it.
     raw::control(opened, libc::F_SETFD, 0)?;
-    match file.lock.compare_exchange(-1, opened, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => Ok(opened),
-        Err(other) => {
-            close(opened);
-            Ok(other)
-        }
+    file.lock.store(opened, Ordering::Release);
+    Ok(opened)
+}
+
+/// Moves a lock descriptor to a high number, and returns that. It stays where it is if this process has record locks on
+/// the object: moving it closes the lower number, and the kernel drops record locks at any close.
+fn keep(fd: c_int, oid: ObjectId) -> c_int {
+    if !has_records(oid) {
+        return internal::keep(fd);
     }
+    internal::add(fd);
+    fd
 }
 
 /// Records in a lock descriptor to which anonymous file it belongs: its offset is the inode number of that file.
@@ -255,11 +288,17 @@ pub(crate) fn share_with_next() {
     share_if(|fd| raw::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags == 0));
 }
 
-/// Opens the lock file of each descriptor that a child or the next program inherits, so that it shares the locks.
+/// Opens the lock file of each descriptor that a child or the next program inherits, so that it shares the locks. An
+/// open file whose lock file cannot be opened is left out.
 fn share_if(is_inherited: impl Fn(c_int) -> bool) {
+    // A signal handler may fork while its own thread opens a lock file: it must not wait for that thread.
+    if threads::is_inside() && OPENING.try_lock().is_err() {
+        return;
+    }
     let _ = threads::inside(|| {
         for fd in descriptors::within(0, u32::MAX).filter(|fd| is_inherited(*fd)) {
-            let file = descriptors::get(fd)?;
+            // Another thread may close it meanwhile.
+            let Ok(file) = descriptors::get(fd) else { continue };
             if file.lock.load(Ordering::Acquire) >= 0 {
                 continue;
             }
@@ -267,7 +306,7 @@ fn share_if(is_inherited: impl Fn(c_int) -> bool) {
             if !internal::has_room(fd) {
                 break;
             }
-            share_one(fd, &file)?;
+            let _ = share_one(fd, &file);
         }
         Ok(())
     });
@@ -336,16 +375,22 @@ pub(crate) fn drop_records(oid: ObjectId) {
     if RECORD_LOCKED_COUNT.load(Ordering::Relaxed) == 0 {
         return;
     }
-    let mut held = RECORD_LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
-    let before = held.len();
-    held.retain(|other| *other != oid);
-    RECORD_LOCKED_COUNT.store(held.len(), Ordering::Relaxed);
-    if held.len() < before
+    let _opening = opening();
+    if forget_records(oid)
         && let Ok(fd) = open_file(oid)
     {
         // The kernel drops record locks when any descriptor of the file is closed.
         close_lock_file(fd, oid);
     }
+}
+
+/// Records that this process has no record locks on the object. True if it may have had some.
+fn forget_records(oid: ObjectId) -> bool {
+    let mut held = RECORD_LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = held.len();
+    held.retain(|other| *other != oid);
+    RECORD_LOCKED_COUNT.store(held.len(), Ordering::Relaxed);
+    held.len() < before
 }
 
 /// True if this process may have record locks on the object.
@@ -356,6 +401,10 @@ pub(crate) fn has_records(oid: ObjectId) -> bool {
 
 /// Records that this process has record locks on the object.
 fn note_records(oid: ObjectId) {
+    if has_records(oid) {
+        return;
+    }
+    let _opening = opening();
     let mut held = RECORD_LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
     if !held.contains(&oid) {
         held.push(oid);

@@ -134,6 +134,11 @@ pub(crate) fn set_umask(mask: u32) -> u32 {
     numbers(libc::SYS_umask, mask as usize, 0, 0).map_or(0, |before| before as u32)
 }
 
+/// `fchmod`.
+pub(crate) fn set_mode(fd: c_int, mode: u32) -> Answer<()> {
+    numbers(libc::SYS_fchmod, fd as usize, mode as usize, 0).map(drop)
+}
+
 /// `close_range`.
 pub(crate) fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> Answer<c_int> {
     numbers(libc::SYS_close_range, first as usize, last as usize, flags as usize)
