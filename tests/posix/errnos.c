@@ -853,6 +853,25 @@ appending_can_begin_later(void)
 	WORKS(unlink("later"));
 }
 
+/** The working directory, and its path, after it was renamed. */
+static void
+working_directories_move(void)
+{
+	char path[4096];
+
+	WORKS(mkdir("before", 0755));
+	WORKS(mkdir("before/below", 0755));
+	WORKS(chdir("before/below"));
+	WORKS(rename("../../before", "../../after"));
+	HOLDS(getcwd(path, sizeof(path)) && strlen(path) > 12 && !strcmp(path + strlen(path) - 12, "/after/below"));
+	WORKS(rename("../below", "../deep"));
+	HOLDS(getcwd(path, sizeof(path)) && strlen(path) > 11 && !strcmp(path + strlen(path) - 11, "/after/deep"));
+	WORKS(chdir(path));
+	WORKS(chdir("../.."));
+	WORKS(rmdir("after/deep"));
+	WORKS(rmdir("after"));
+}
+
 /** Paths that leave the file system, and come back. */
 static void
 paths_that_lead_out(void)
@@ -934,6 +953,7 @@ main(int argc, char **argv)
 	    times_follow_changes,
 	    descriptors_allow_what_they_were_opened_for,
 	    appending_can_begin_later,
+	    working_directories_move,
 	    paths_that_lead_out,
 	};
 	char dir[4096];

@@ -717,6 +717,21 @@ many_descriptors(void)
 	CHECK(open("file", O_RDONLY) >= 0);
 }
 
+/* A program that is started in a directory that was moved works in that one or in none, never in a new one of its old
+ * path. */
+static void
+started_in_a_moved_directory(void)
+{
+	OK(mkdir("place", 0755));
+	OK(chdir("place"));
+	OK(rename("../place", "../moved"));
+	OK(mkdir("../place", 0755));
+	CHECK(system("touch here") != -1);
+	OK(chdir(".."));
+	FAILS(ENOENT, access("place/here", F_OK));
+	OK(rmdir("place"));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -728,6 +743,7 @@ main(int argc, char **argv)
 		TEST(removed_over_exec),
 		TEST(removed_over_start), TEST(copies), TEST(copies_with_great_numbers), TEST(closed_in_ranges),
 		TEST(closed_altogether), TEST(as_daemon), TEST(lowest_numbers), TEST(many_descriptors),
+		TEST(started_in_a_moved_directory),
 	};
 
 	return RUN(argc, argv, tests);

@@ -14,7 +14,11 @@ impl Node {
     /// [`ErrorKind::NotFound`] if the entry is gone or names something else.
     pub fn refresh(&self) -> Result<Self> {
         match self.parent() {
-            Some(parent) => parent.child(self.name(), self.stored(self.fs().view())?),
+            Some(parent) => {
+                let (location, inode) = self.located(self.fs().view())?;
+                let is_below = location.dir == parent.oid();
+                parent.child(if is_below { &location.name } else { self.name() }, inode)
+            }
             None => self.refresh_root(),
         }
     }
