@@ -853,6 +853,25 @@ appending_can_begin_later(void)
 	WORKS(unlink("later"));
 }
 
+/** Opens without a free descriptor: the call must neither truncate nor create a file. */
+static void
+no_descriptor_is_free(void)
+{
+	int fd = make("full-table", O_TRUNC, 0644), last = fd, copy;
+
+	HOLDS(write(fd, "content", 7) == 7);
+	while ((copy = dup(STDIN_FILENO)) >= 0)
+		last = copy;
+	FAILS(EMFILE, open("full-table", O_WRONLY | O_TRUNC));
+	FAILS(EMFILE, open("never-made", O_WRONLY | O_CREAT | O_EXCL, 0644));
+	HOLDS(lseek(fd, 0, SEEK_END) == 7);
+	for (copy = fd + 1; copy <= last; copy++)
+		close(copy);
+	FAILS(ENOENT, unlink("never-made"));
+	WORKS(close(fd));
+	WORKS(unlink("full-table"));
+}
+
 /** The working directory, and its path, after it was renamed. */
 static void
 working_directories_move(void)
@@ -953,6 +972,7 @@ main(int argc, char **argv)
 	    times_follow_changes,
 	    descriptors_allow_what_they_were_opened_for,
 	    appending_can_begin_later,
+	    no_descriptor_is_free,
 	    working_directories_move,
 	    paths_that_lead_out,
 	};

@@ -49,11 +49,31 @@ pub(crate) fn get(fd: c_int) -> Answer<Arc<OpenFile>> {
     entry.and_then(ArcSwapOption::load_full).map_or_else(|| refuse(libc::EBADF), Ok)
 }
 
-/// Puts an open file into the table under a new descriptor, closed on exec if `cloexec` is set.
+/// A new descriptor whose file is not open yet. It is closed if [`Reserved::put`] is not called.
+pub(crate) struct Reserved(c_int);
+
+impl Reserved {
+    /// Puts the open file of the descriptor into the table. Returns the descriptor.
+    pub(crate) fn put(self, file: OpenFile) -> c_int {
+        let fd = self.0;
+        std::mem::forget(self);
+        put(fd, Arc::new(file));
+        fd
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        raw::close(self.0);
+    }
+}
+
+/// Makes a new descriptor, closed on exec if `cloexec` is set. Callers do this before they open a file, so that a call
+/// that fails without a free descriptor neither creates nor truncates the file.
 ///
 /// # Errors
 /// `EMFILE`, `ENFILE`, `ENOMEM` from the kernel; `EMFILE` beyond [`DESCRIPTORS_MAX`].
-pub(crate) fn allocate(file: OpenFile, cloexec: bool) -> Answer<c_int> {
+pub(crate) fn reserve(cloexec: bool) -> Answer<Reserved> {
     // From now on, a stream of the C library may have a descriptor of ours.
     stdio::replace_entries();
     let command = if cloexec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
@@ -62,8 +82,7 @@ pub(crate) fn allocate(file: OpenFile, cloexec: bool) -> Answer<c_int> {
         Err(Fail::Errno(libc::EBADF)) => raw::control(make_stand_in()?, command, 0)?,
         answer => answer?,
     };
-    put(check_number(fd)?, Arc::new(file));
-    Ok(fd)
+    check_number(fd).map(Reserved)
 }
 
 /// True for a number that a file of the mount point can have.
@@ -153,7 +172,7 @@ fn put_in_place(named: c_int, fd: c_int) {
     let _ = raw::duplicate(named, fd, if cloexec { libc::O_CLOEXEC } else { 0 });
 }
 
-/// Closes the nameless file that stands for open files, to free one descriptor. The next [`allocate`] makes another.
+/// Closes the nameless file that stands for open files, to free one descriptor. The next [`reserve`] makes another.
 fn close_stand_in() {
     let fd = STAND_IN.swap(-1, Ordering::AcqRel);
     if fd >= 0 {

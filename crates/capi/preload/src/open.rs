@@ -16,9 +16,9 @@ const UNNAMED: c_int = libc::O_TMPFILE & !libc::O_DIRECTORY;
 
 /// Opens a path with a new descriptor (POSIX: `open`).
 pub(crate) fn open_path(path: &MountPath<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
+    let fd = descriptors::reserve(flags & libc::O_CLOEXEC != 0)?;
     let open = |node: Node| check(&node, flags).and_then(|()| OpenFile::new(node, flags));
-    let file = find_and(|| find(path, flags, mode, 0), open)?;
-    descriptors::allocate(file, flags & libc::O_CLOEXEC != 0)
+    Ok(fd.put(find_and(|| find(path, flags, mode, 0), open)?))
 }
 
 /// Finds the file to open, or creates it with `O_CREAT`. `links` counts the symbolic links that led to `path`.
@@ -174,7 +174,8 @@ pub(crate) fn reopen(fd: c_int, flags: c_int) -> Answer<c_int> {
     let node = descriptors::get(fd)?.node()?;
     let flags = flags & !(libc::O_CREAT | libc::O_EXCL);
     check(&node, flags)?;
-    descriptors::allocate(OpenFile::new(node, flags)?, flags & libc::O_CLOEXEC != 0)
+    let fd = descriptors::reserve(flags & libc::O_CLOEXEC != 0)?;
+    Ok(fd.put(OpenFile::new(node, flags)?))
 }
 
 /// The path of a descriptor as programs see it.
