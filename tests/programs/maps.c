@@ -3,7 +3,9 @@
  * error. */
 #include "check.h"
 
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 
 #define SIZE 300000
@@ -488,6 +490,76 @@ untouched(void)
 	CHECK(map != MAP_FAILED && memcmp(map, "text", 4) == 0);
 }
 
+/* A mapping that is made shorter, or moved, covers only its new addresses. */
+static void
+resized_shared(void)
+{
+	int            fd = new_file("file", SIZE, 6), space = PROT_READ | PROT_WRITE, how = MAP_PRIVATE | MAP_ANONYMOUS;
+	int            reading = open("file", O_RDONLY);
+	unsigned char *map = mmap(NULL, 16384, PROT_READ, MAP_SHARED, reading, 0), *moved, back[8192];
+
+	CHECK(map != MAP_FAILED);
+	CHECK(mremap(map, 16384, 4096, 0) == map);
+	CHECK(mmap(map + 8192, 4096, PROT_READ, how | MAP_FIXED_NOREPLACE, -1, 0) == map + 8192);
+	OK(mprotect(map + 8192, 4096, space));
+	OK(munmap(map + 8192, 4096));
+	OK(munmap(map, 4096));
+	map = mmap(NULL, 16384, space, MAP_SHARED, fd, 0);
+	moved = mmap(NULL, 16384, space, how, -1, 0);
+	CHECK(map != MAP_FAILED && moved != MAP_FAILED);
+	map[8192] = pattern(8192, 6) + 1;
+	CHECK(mremap(map, 16384, 8192, MREMAP_MAYMOVE | MREMAP_FIXED, moved) == moved);
+	moved[5000] = pattern(5000, 6) + 1;
+	OK(msync(moved, 8192, MS_SYNC));
+	GIVES(8192, pread(reading, back, 8192, 4096));
+	GIVES(pattern(5000, 6) + 1, back[5000 - 4096]);
+	GIVES(pattern(8192, 6) + 1, back[8192 - 4096]);
+	CHECK(mremap(moved, 8191, 8192, 0) == moved);
+	map = mremap(moved, 8192, 16384, MREMAP_MAYMOVE);
+	CHECK(map != MAP_FAILED ? is_pattern(map + 8193, 8191, 8193, 6) : errno == ENOMEM);
+}
+
+static atomic_uchar written;
+
+/* Stores a byte next to each byte that a call writes, as soon as it sees that byte in its mapping. */
+static void *
+store_beside(void *memory)
+{
+	volatile unsigned char *map = memory;
+
+	for (int round = 1; round < 200; round++) {
+		while (map[0] != round)
+			;
+		map[1] = round;
+		written = round;
+	}
+	return NULL;
+}
+
+/* A call that writes to the file does not make a store into the same page count as written. */
+static void
+stored_during_a_write(void)
+{
+	int            fd = new_file("file", 4096, 7);
+	unsigned char *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	unsigned char  page[4096] = {0}, back[2];
+	pthread_t      thread;
+
+	CHECK(map != MAP_FAILED);
+	GIVES(4096, pwrite(fd, page, 4096, 0));
+	OK(pthread_create(&thread, NULL, store_beside, map));
+	for (int round = 1; round < 200; round++) {
+		page[0] = round;
+		GIVES(4096, pwrite(fd, page, 4096, 0));
+		while (written != round)
+			;
+		GIVES(2, pread(fd, back, 2, 0));
+		GIVES(round, back[1]);
+	}
+	OK(pthread_join(thread, NULL));
+	OK(munmap(map, 4096));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -497,7 +569,8 @@ main(int argc, char **argv)
 		TEST(shared_between_processes), TEST(stored_by_a_child), TEST(written_for_a_killed_process),
 		TEST(in_a_child),
 		TEST(untouched), TEST(written_by_another_process),
-		TEST(mixed_with_writes_of_another_process), TEST(child_outlives_the_mapping_of_its_parent),
+		TEST(mixed_with_writes_of_another_process), TEST(resized_shared), TEST(stored_during_a_write),
+		TEST(child_outlives_the_mapping_of_its_parent),
 	};
 
 	return RUN(argc, argv, tests);

@@ -223,13 +223,19 @@ fn own_pages(oid: ObjectId) -> Option<Arc<Pages>> {
 }
 
 /// Updates the copies for comparison after a call has written to the object, because these bytes are not changes by the
-/// program through its mappings.
+/// program through its mappings. Reads them from the object: the memory may have new changes of the program already.
+/// After an error, the bytes in memory count as changes, which are the same.
 fn update_copies(oid: ObjectId, range: &Range<u64>) {
     for region in regions().iter_mut().filter(|region| region.file.identity().oid == oid) {
         let Some(copy) = &mut region.copy else { continue };
         let place = |at: u64| at.saturating_sub(region.offset).min(copy.len() as u64) as usize;
         let (start, end) = (place(range.start), place(range.end));
-        copy[start..end].copy_from_slice(&region.view.bytes()[start..end]);
+        let (from, part) = (region.offset + start as u64, &mut copy[start..end]);
+        let read = region.file.stored_file().and_then(|file| Ok(file.read_at(from, part)?));
+        // Behind the end of the object are zeros.
+        if let Ok(length) = read {
+            part[length..].fill(0);
+        }
     }
 }
 
@@ -479,12 +485,35 @@ fn made_writable(start: usize, length: usize) -> Answer<()> {
     Ok(())
 }
 
-/// Refuses to grow a mapping: the additional memory would not have the content of the file.
-fn check_resize(start: usize, length: usize) -> Answer<()> {
-    let grows = regions()
-        .iter()
-        .any(|region| region.is_mapped && region.start == start && region.length < length);
-    if grows { refuse(libc::ENOMEM) } else { Ok(()) }
+/// Refuses to grow a shared mapping: the additional memory would not have the content of the file.
+fn check_resize(old: &Range<usize>, new_end: usize) -> Answer<()> {
+    let is_ours = || regions().iter().any(|region| region.overlaps(old.start, old.end));
+    if new_end > old.end && is_ours() { refuse(libc::ENOMEM) } else { Ok(()) }
+}
+
+/// Updates the list of mappings after the memory `old` was cut to `length` bytes and moved to `start`. The memory that
+/// was there before is unmapped.
+fn resized(old: &Range<usize>, start: usize, length: usize) -> Answer<()> {
+    let kept_end = end(old.start, length).min(old.end);
+    let cut = match kept_end < old.end {
+        true => unmapped(kept_end, old.end - kept_end),
+        false => Ok(()),
+    };
+    if start == old.start {
+        return cut;
+    }
+    let replaced = unmapped(start, length);
+    let mut regions = regions();
+    let touched: Vec<_> =
+        regions.extract_if(.., |region| region.overlaps(old.start, kept_end)).collect();
+    for region in touched {
+        regions.extend(region.part(region.start, old.start));
+        regions.extend(region.part(kept_end, region.end()));
+        let moved = region.part(old.start, kept_end);
+        regions.extend(moved.map(|part| Region { start: part.start - old.start + start, ..part }));
+    }
+    COUNT.store(regions.len(), Ordering::Relaxed);
+    cut.and(replaced)
 }
 
 /// Serves `msync`: writes the changes of the mappings in a range back.
@@ -520,7 +549,11 @@ fn resize(start: usize, length: usize, new_length: usize, real: impl FnOnce() ->
     if is_private && end(start, new_length) > old.end {
         return to_c(refuse(libc::ENOMEM));
     }
-    let moved = change(|| check_resize(start, new_length), real);
+    let moved = change(|| check_resize(&old, end(start, new_length)), real);
+    if moved >= 0 && has_any() {
+        // An error of writing the changes has no effect: the memory is unmapped already.
+        let _ = threads::inside(|| resized(&old, moved as usize, new_length));
+    }
     if moved >= 0 && is_private {
         private_maps::remove(&old);
         private_maps::remove(&range(moved as usize, new_length));
