@@ -3,6 +3,8 @@
 #include "check.h"
 
 #include <locale.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <sys/uio.h>
 #include <wchar.h>
@@ -282,13 +284,61 @@ written_at_exit(void)
 	holds("file", "buffered");
 }
 
+/* A stream that is opened again has all properties that its mode asks for. */
+static void
+reopened_by_every_mode(void)
+{
+	FILE *file;
+
+	put("file", "abc");
+	CHECK((file = fopen("file", "r")) != NULL);
+	CHECK((file = freopen("new", "wx", file)) != NULL);
+	CHECK(fputs("new", file) >= 0);
+	CHECK((file = freopen("file", "re", file)) != NULL);
+	GIVES(FD_CLOEXEC, fcntl(fileno(file), F_GETFD));
+	OK(fclose(file));
+	holds("new", "new");
+}
+
+static void *
+wait_for_input(void *stream)
+{
+	return (void *)(intptr_t)fgetc(stream);
+}
+
+/* A program ends while one of its threads waits for input by a stream. */
+static void
+ended_while_a_thread_reads(void)
+{
+	int   ends[2];
+	pid_t pid;
+
+	OK(pipe(ends));
+	pid = fork();
+	if (pid == 0) {
+		FILE     *input = fdopen(ends[0], "r"), *file = fopen("file", "w");
+		pthread_t thread;
+
+		CHECK(input != NULL && file != NULL);
+		fputs("buffered", file);
+		OK(pthread_create(&thread, NULL, wait_for_input, input));
+		while (ftrylockfile(input) == 0) {
+			funlockfile(input);
+			sched_yield();
+		}
+		exit(0);
+	}
+	child_succeeds(pid);
+	holds("file", "buffered");
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(modes), TEST(blocks), TEST(pushed_back_and_scanned), TEST(buffering),
 		TEST(reopened), TEST(descriptors), TEST(wide), TEST(unlocked_and_formatted),
-		TEST(many_at_once), TEST(written_at_exit),
+		TEST(many_at_once), TEST(written_at_exit), TEST(reopened_by_every_mode), TEST(ended_while_a_thread_reads),
 	};
 
 	return RUN(argc, argv, tests);

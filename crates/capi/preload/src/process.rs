@@ -47,8 +47,7 @@ extern "C" fn start() {
 /// Exit handler. Flushes the streams of the C library first, which would flush them only after this handler.
 extern "C" fn end() {
     if descriptors::any() {
-        // SAFETY: flushes all output streams.
-        unsafe { libc::fflush(std::ptr::null_mut()) };
+        stdio::flush_unlocked_streams();
     }
     before_end();
     ENDING.store(true, Ordering::Relaxed);

@@ -19,6 +19,8 @@ const CLOSE: usize = 17;
 const STAT: usize = 18;
 const ENTRIES: usize = 21;
 
+/// Position of the pointer to the next stream in a stream (glibc: `_chain`).
+const CHAIN: usize = 104;
 /// Position of the descriptor in a stream (glibc: `_fileno`).
 const NUMBER: usize = 112;
 /// Position of the offset in a stream; the offset is -1 if unknown (glibc: `_offset`).
@@ -92,6 +94,37 @@ fn protect(table: *mut c_void, protection: c_int) -> bool {
     raw::protect(start, end - start, protection).is_ok()
 }
 
+// SAFETY: as the C library declares them.
+unsafe extern "C" {
+    fn __fpending(stream: *mut FILE) -> usize;
+    fn ftrylockfile(stream: *mut FILE) -> c_int;
+    fn funlockfile(stream: *mut FILE);
+    fn _IO_list_lock();
+    fn _IO_list_unlock();
+}
+
+/// Writes the buffers of all streams that no other thread has locked. A thread may wait for input with a locked stream,
+/// so the end of the process must not wait for such a stream. The C library writes the others when it ends the process.
+pub(crate) fn flush_unlocked_streams() {
+    let Some(list) = data(c"_IO_list_all") else { return };
+    // SAFETY: the lock keeps streams in the list, which is linked by a pointer at this place since the first version of
+    // the C library. Each stream is used while this thread has locked it.
+    unsafe {
+        _IO_list_lock();
+        let mut stream: *mut FILE = *list.cast();
+        while !stream.is_null() {
+            if ftrylockfile(stream) == 0 {
+                if __fpending(stream) > 0 {
+                    libc::fflush(stream);
+                }
+                funlockfile(stream);
+            }
+            stream = *stream.byte_add(CHAIN).cast();
+        }
+        _IO_list_unlock();
+    }
+}
+
 /// The descriptor of a stream.
 fn number(stream: *mut FILE) -> c_int {
     // SAFETY: the C library passes its own streams. The call reads one number, without a lock.
@@ -129,20 +162,24 @@ extern "C" fn slot_write(stream: *mut FILE, bytes: In<u8>, length: isize) -> isi
         return before!(WRITE: fn(*mut FILE, In<u8>, isize) -> isize)(stream, bytes, length);
     };
     let bytes = bytes.values(usize::try_from(length).unwrap_or(0));
-    let written: isize = to_c(serve(|| descriptors::get(fd)?.write(fd, &[bytes])));
-    let done = written.max(0);
+    let (mut done, mut is_failed) = (0, false);
+    while done < bytes.len() && !is_failed {
+        let written: isize = to_c(serve(|| descriptors::get(fd)?.write(fd, &[&bytes[done..]])));
+        is_failed = written <= 0;
+        done += written.max(0) as usize;
+    }
     // SAFETY: the C library passes a stream of its own that it has locked. The offsets of these two members have not
     // changed since its first version.
     unsafe {
         let (flags, offset) = (stream.cast::<c_int>(), stream.byte_add(OFFSET).cast::<i64>());
-        if written < 0 {
+        if is_failed {
             *flags |= ERROR_SEEN;
         }
         if *offset >= 0 {
             *offset += done as i64;
         }
     }
-    done
+    done as isize
 }
 
 /// Seeks for a stream of C. Streams of other files go to the function that was there before.
@@ -249,12 +286,16 @@ fn go_to_end(fd: c_int, flags: c_int) -> Answer<()> {
     Ok(())
 }
 
-/// Makes a stream for descriptor `fd`. Removes the letters `m` and `x` from `mode`: the C library must neither map the
-/// file nor create it again. It also checks the access mode of the descriptor, so it gets a readable stand-in, which is
+/// The mode of a stream without the letters `m` and `x`: the C library must neither map the file nor create it again.
+fn mode_of_stream(mode: Text) -> CString {
+    let kept = mode.bytes().unwrap_or_default().iter().filter(|byte| !b"mx".contains(byte));
+    CString::new(kept.copied().collect::<Vec<_>>()).unwrap_or_default()
+}
+
+/// Makes a stream for descriptor `fd`. The C library also checks the access mode of the descriptor, so it gets a readable stand-in, which is
 /// then replaced.
 fn stream_of(fd: c_int, mode: Text) -> *mut FILE {
-    let kept = mode.bytes().unwrap_or_default().iter().filter(|byte| !b"mx".contains(byte));
-    let mode = CString::new(kept.copied().collect::<Vec<_>>()).unwrap_or_default();
+    let mode = mode_of_stream(mode);
     replace_entries();
     let other = serve(descriptors::readable);
     let stream: *mut FILE = to_c(other.map(|other| c::fdopen(other, Text::from_c_str(&mode))));
@@ -270,14 +311,14 @@ fn reopen_stream(
     path: Text,
     mode: Text,
     stream: *mut FILE,
-    theirs: impl Fn(Text) -> *mut FILE,
+    theirs: impl Fn(Text, Text) -> *mut FILE,
 ) -> *mut FILE {
     let old = number(stream);
     let bytes = path.bytes().unwrap_or_default();
     let named = if path.is_null() { Some(old) } else { open::descriptor(path) };
     let named = named.filter(|fd| descriptors::is_ours(*fd));
     if named.is_none() && !paths::is_ours(libc::AT_FDCWD, bytes) {
-        let result = theirs(path);
+        let result = theirs(path, mode);
         close::forget_if_gone(old);
         return result;
     }
@@ -286,7 +327,11 @@ fn reopen_stream(
     unsafe { libc::fflush(stream) };
     let opened = serve(|| open_descriptor(named, bytes, mode.bytes().unwrap_or_default()));
     match opened {
-        Ok(fd) => exchange_descriptor(fd, theirs(Text::from_c_str(c"/dev/null")), old),
+        Ok(fd) => {
+            let kept = mode_of_stream(mode);
+            let null = theirs(Text::from_c_str(c"/dev/null"), Text::from_c_str(&kept));
+            exchange_descriptor(fd, null, old)
+        }
         Err(error) => {
             // SAFETY: the stream is the caller's, which `freopen` closes when it fails.
             unsafe { libc::fclose(stream) };
@@ -308,7 +353,8 @@ fn exchange_descriptor(fd: c_int, stream: *mut FILE, old: c_int) -> *mut FILE {
     let to = number(stream);
     // After an error, the stream stays on the null device: `freopen` has closed the old file.
     let _ = serve(|| {
-        raw::duplicate(fd, to, 0)?;
+        let is_kept = raw::control(fd, libc::F_GETFD, 0)? == 0;
+        raw::duplicate(fd, to, if is_kept { 0 } else { libc::O_CLOEXEC })?;
         descriptors::put(to, descriptors::get(fd)?);
         Ok(())
     });
@@ -358,11 +404,11 @@ export! {
     }
 
     fn freopen(path: Text, mode: Text, stream: *mut FILE) -> *mut FILE | next {
-        reopen_stream(path, mode, stream, |path| next(path, mode, stream))
+        reopen_stream(path, mode, stream, |path, mode| next(path, mode, stream))
     }
 
     fn freopen64(path: Text, mode: Text, stream: *mut FILE) -> *mut FILE | next {
-        reopen_stream(path, mode, stream, |path| next(path, mode, stream))
+        reopen_stream(path, mode, stream, |path, mode| next(path, mode, stream))
     }
 
     fn fdopen(fd: c_int, mode: Text) -> *mut FILE | next {
