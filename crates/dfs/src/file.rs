@@ -198,11 +198,7 @@ impl File {
     /// # Errors
     /// The errors of [`File::write_at`].
     pub fn write_vectored_at(&self, offset: u64, data: &[&[u8]]) -> Result<usize> {
-        let source = match data {
-            [one] => Source::One(one),
-            many => Source::Many(many),
-        };
-        self.write_from(offset, source).wait()
+        self.write_from(offset, source_of(data)).wait()
     }
 
     /// Writes as [`File::write_at`] and [`File::write_vectored_at`], without blocking. On a local pool the future is
@@ -211,25 +207,45 @@ impl File {
     /// # Errors
     /// The errors of [`File::write_at`].
     pub async fn write_from(&self, offset: u64, source: Source<'_>) -> Result<usize> {
+        let (done, rest) = self.write_pieces(offset, source).await?;
+        rest.map(|()| done as usize)
+    }
+
+    /// Writes as [`File::write_vectored_at`] does. Returns the number of bytes written, which are fewer than `data` has
+    /// if an error occurs after the first chunk (POSIX: `pwritev`). Over nodes, later chunks may have been written, too.
+    ///
+    /// # Errors
+    /// The errors of [`File::write_at`], if the first chunk was not written.
+    pub fn write_some_at(&self, offset: u64, data: &[&[u8]]) -> Result<usize> {
+        let (done, rest) = self.write_pieces(offset, source_of(data)).wait()?;
+        if done > 0 { Ok(done as usize) } else { rest.map(|()| 0) }
+    }
+
+    /// Writes chunk by chunk. Returns the number of bytes written before the first chunk that failed, and its error.
+    async fn write_pieces(&self, offset: u64, source: Source<'_>) -> Result<(u64, Result<()>)> {
         self.check_writable()?;
         let len = source.len();
         self.check_end(offset, len)?;
         if len == 0 {
-            return Ok(0);
+            return Ok((0, Ok(())));
         }
-        self.write_chunks(offset, source).await?;
-        self.check_lease()?;
-        self.note_write().await?;
-        Ok(len as usize)
+        let (done, rest) = self.write_chunks(offset, source).await?;
+        if done > 0 {
+            self.check_lease()?;
+            self.note_write().await?;
+        }
+        Ok((done, rest))
     }
 
-    /// Writes chunk by chunk: each is one update on one target, so targets need no coordination.
-    async fn write_chunks(&self, offset: u64, source: Source<'_>) -> Result<()> {
+    /// Writes chunk by chunk: each is one update on one target, so targets need no coordination. Returns the number of
+    /// bytes written before the first chunk that failed, and its error.
+    async fn write_chunks(&self, offset: u64, source: Source<'_>) -> Result<(u64, Result<()>)> {
         let (chunk, len) = (self.content.attributes().chunk_size, source.len());
         let first = (chunk - offset % chunk).min(len);
         if first == len {
             let range = [Extent::new(offset, len)];
-            return self.content.write(&range, source, Access::Latest).await;
+            self.content.write(&range, source, Access::Latest).await?;
+            return Ok((len, Ok(())));
         }
         // Over nodes, the stripe mark must be stored before any chunk but the first.
         self.content.prepare_write(offset + len, Access::Latest).await?;
@@ -243,16 +259,22 @@ impl File {
         let write = |(from, count): (u64, u64)| async move {
             let part = source.part(from, count);
             let range = [Extent::new(offset + from, count)];
-            self.content.write(&range, Source::One(&part), Access::Latest).await
+            match self.content.write(&range, Source::One(&part), Access::Latest).await {
+                Ok(()) => Ok(()),
+                Err(error) => Err((from, error)),
+            }
         };
-        if self.node.fs().container().capabilities().asynchronous {
-            let writes = chunks.map(|chunk| task(write(chunk))).collect();
-            return side_by_side(writes, CHUNKS_MAX).await.into_iter().collect();
-        }
-        for chunk in chunks {
-            write(chunk).await?;
-        }
-        Ok(())
+        let result = match self.node.fs().container().capabilities().asynchronous {
+            true => {
+                let writes = chunks.map(|chunk| task(write(chunk))).collect();
+                side_by_side(writes, CHUNKS_MAX).await.into_iter().collect()
+            }
+            false => in_turn(chunks.map(write)).await,
+        };
+        Ok(match result {
+            Ok(()) => (len, Ok(())),
+            Err((done, error)) => (done, Err(error)),
+        })
     }
 
     /// Appends `data` to the file and returns the offset. Concurrent appends of all processes do not overwrite each
@@ -552,4 +574,23 @@ impl Drop for File {
     fn drop(&mut self) {
         let _ = self.end();
     }
+}
+
+/// The data of several buffers.
+fn source_of<'a>(data: &'a [&'a [u8]]) -> Source<'a> {
+    match data {
+        [one] => Source::One(one),
+        many => Source::Many(many),
+    }
+}
+
+/// Runs futures one after the other, up to the first that fails.
+async fn in_turn<E, W>(works: impl Iterator<Item = W>) -> std::result::Result<(), E>
+where
+    W: Future<Output = std::result::Result<(), E>>,
+{
+    for work in works {
+        work.await?;
+    }
+    Ok(())
 }

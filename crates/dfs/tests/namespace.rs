@@ -861,3 +861,20 @@ fn only_bytes_past_the_end_of_a_file_need_free_space() {
     file.read_at(0, &mut bytes).unwrap();
     assert_eq!((bytes, file.size().unwrap()), ([0; 7], size));
 }
+
+/// A write that fills the pool returns the number of bytes that were written, which the file then has. The error comes
+/// with the next write.
+#[test]
+fn write_that_fills_the_pool_returns_what_was_written() {
+    let (_place, fs) = Native::mount("filled");
+    let file = fs.root().create(b"file", &FILE).unwrap().open(Open::BOTH).unwrap();
+    let piece = vec![7; 16 << 20];
+    let parts = vec![&*piece; 12];
+    let written = file.write_some_at(100, &parts).unwrap();
+    assert!(written > 0 && written < parts.len() * piece.len(), "{written}");
+    assert_eq!(file.size().unwrap(), 100 + written as u64);
+    let mut last = [0];
+    file.read_at(100 + written as u64 - 1, &mut last).unwrap();
+    assert_eq!(last, [7]);
+    assert_eq!(kind(file.write_some_at(100 + written as u64, &parts)), ErrorKind::NoSpace);
+}

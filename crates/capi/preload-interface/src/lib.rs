@@ -208,8 +208,8 @@ functions! {
         fn read_vectored_at(offset: u64, buffers: Vec<&mut [u8]>) -> Result<usize>;
         /// Writes at `offset`.
         fn write_at(offset: u64, data: &[u8]) -> Result<usize>;
-        /// Writes several buffers at `offset`.
-        fn write_vectored_at(offset: u64, data: &[&[u8]]) -> Result<usize>;
+        /// Writes several buffers at `offset`. Returns the number of bytes written before an error.
+        fn write_some_at(offset: u64, data: &[&[u8]]) -> Result<usize>;
         /// Appends the data. Returns the offset at which it was written, and the number of bytes appended.
         fn append_some(data: &[u8]) -> Result<(u64, usize)>;
         /// The size in bytes.

@@ -109,7 +109,7 @@ const FILE: FileFunctions = FileFunctions {
         guarded(|| of_file(of).read_vectored_at(offset, buffers))
     },
     write_at: |of, offset, data| guarded(|| of_file(of).write_at(offset, data)),
-    write_vectored_at: |of, offset, data| guarded(|| of_file(of).write_vectored_at(offset, data)),
+    write_some_at: |of, offset, data| guarded(|| of_file(of).write_some_at(offset, data)),
     append_some: |of, data| guarded(|| of_file(of).append_some(data)),
     size: |of| guarded(|| of_file(of).size()),
     attr: |of| guarded(|| of_file(of).attr()),

@@ -302,7 +302,7 @@ impl OpenFile {
         maps::change_content(
             self.oid(),
             Some(file),
-            || Ok(file.write_vectored_at(offset, parts)?),
+            || Ok(file.write_some_at(offset, parts)?),
             range,
         )
     }
