@@ -872,6 +872,49 @@ no_descriptor_is_free(void)
 	WORKS(unlink("full-table"));
 }
 
+/** Buffers that cannot be: without an address, or longer than any memory. */
+static void
+buffers_that_cannot_be(void)
+{
+	char         bytes[16];
+	int          fd = make("buffers", O_TRUNC, 0644);
+	struct iovec none = {NULL, 4}, two[2] = {{bytes, 4}, {bytes, SIZE_MAX}};
+	void *volatile nowhere = NULL;
+
+	HOLDS(write(fd, "0123456789", 10) == 10);
+	WORKS(lseek(fd, 4, SEEK_SET));
+	FAILS(EFAULT, read(fd, nowhere, 4));
+	FAILS(EFAULT, write(fd, nowhere, 4));
+	FAILS(EFAULT, pread(fd, nowhere, 4, 0));
+	FAILS(EFAULT, pwrite(fd, nowhere, 4, 0));
+	FAILS(EFAULT, readv(fd, &none, 1));
+	FAILS(EINVAL, readv(fd, two, 2));
+	FAILS(EINVAL, writev(fd, two, 2));
+	FAILS(EINVAL, preadv(fd, two, 2, 0));
+	FAILS(EINVAL, pwritev(fd, two, 2, 0));
+	HOLDS(lseek(fd, 0, SEEK_CUR) == 4);
+	HOLDS(read(fd, nowhere, 0) == 0);
+	FAILS(EFAULT, readlink("link", nowhere, 4));
+	WORKS(close(fd));
+	WORKS(unlink("buffers"));
+}
+
+/** Flags that the kernel does not know: the call must change nothing. */
+static void
+flags_that_nobody_knows(void)
+{
+	char byte;
+	int  fd = make("flags", O_TRUNC, 0644);
+
+	HOLDS(write(fd, "x", 1) == 1);
+	FAILS(EINVAL, close_range(fd, fd, 1 << 7));
+	HOLDS(pread(fd, &byte, 1, 0) == 1);
+	FAILS(EINVAL, fchmodat(AT_FDCWD, "flags", 0600, 0x8000));
+	HOLDS((stat_of("flags").st_mode & 07777) == 0644);
+	WORKS(close(fd));
+	WORKS(unlink("flags"));
+}
+
 /** The working directory, and its path, after it was renamed. */
 static void
 working_directories_move(void)
@@ -973,6 +1016,8 @@ main(int argc, char **argv)
 	    descriptors_allow_what_they_were_opened_for,
 	    appending_can_begin_later,
 	    no_descriptor_is_free,
+	    buffers_that_cannot_be,
+	    flags_that_nobody_knows,
 	    working_directories_move,
 	    paths_that_lead_out,
 	};

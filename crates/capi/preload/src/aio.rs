@@ -4,7 +4,6 @@
 //! complete.
 use crate::answer::{Answer, Fail, fail, refuse, to_c};
 use crate::edge::{In, Out, export};
-use crate::limits::TRANSFER_MAX;
 use crate::serve::serve;
 use crate::{descriptors, raw};
 use std::ffi::{c_int, c_void};
@@ -67,12 +66,12 @@ impl Request {
 
     /// Reads, writes or syncs, and returns the number of bytes (0 for a sync).
     fn perform(&self, operation: Operation) -> Answer<isize> {
-        let (file, length) = (descriptors::get(self.fd)?, self.length.min(TRANSFER_MAX));
+        let (file, length) = (descriptors::get(self.fd)?, self.length);
         match operation {
-            Operation::Read => file.read_at(Out::at(self.buffer).values(length), self.offset),
+            Operation::Read => file.read_at(Out::at(self.buffer).buffer(length)?, self.offset),
             Operation::Write => {
                 let data: In<u8> = In::at(self.buffer);
-                file.write_at(self.fd, &[data.values(length)], self.offset)
+                file.write_at(self.fd, &[data.data(length)?], self.offset)
             }
             Operation::Sync => file.sync().map(|_| 0),
         }

@@ -13,7 +13,7 @@ use std::ffi::{c_int, c_long};
 
 const HERE: c_int = libc::AT_FDCWD;
 
-/// Flags of `fchownat` and `utimensat`.
+/// Flags of `fchmodat`, `fchownat` and `utimensat`.
 const FLAGS: c_int = libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW;
 
 fn follow(flags: c_int) -> Follow {
@@ -261,12 +261,22 @@ export! {
     fn fchmodat(dir: c_int, path: Text, bits: u32, flags: c_int) -> c_int | next {
         let path = or_here(dir, path, flags);
         let theirs = |dir, path| next(dir, path, bits, flags);
+        let checked = || check_flags(flags, FLAGS);
         match flags & libc::AT_SYMLINK_NOFOLLOW {
             _ if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 => {
-                on(dir, |file| set_open_mode(file, bits), || theirs(dir, path))
+                let ours = |file: &OpenFile| checked().and_then(|()| set_open_mode(file, bits));
+                on(dir, ours, || theirs(dir, path))
             }
-            0 => change_at(dir, path, Follow::All, |to| to.set(&mode(bits)), theirs),
-            _ => at(dir, path, |path| set_mode(&path, bits, flags), theirs),
+            0 => {
+                let change = |to: &dyn Target| checked().and_then(|()| to.set(&mode(bits)));
+                change_at(dir, path, Follow::All, change, theirs)
+            }
+            _ => {
+                let ours = |path: MountPath<'_>| {
+                    checked().and_then(|()| set_mode(&path, bits, flags))
+                };
+                at(dir, path, ours, theirs)
+            }
         }
     }
 

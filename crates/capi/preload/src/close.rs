@@ -88,6 +88,9 @@ fn close_between(first: c_uint, last: c_uint, flags: c_uint) -> Answer<c_int> {
     if first > last {
         return refuse(libc::EINVAL);
     }
+    // The kernel may refuse the flags, or the call altogether. Then all descriptors must stay open: asks for a range
+    // without any.
+    raw::close_range(c_uint::MAX, c_uint::MAX, flags & !libc::CLOSE_RANGE_UNSHARE)?;
     let only_cloexec = flags & libc::CLOSE_RANGE_CLOEXEC != 0;
     if !only_cloexec {
         let ours: Vec<_> = descriptors::within(first, last).collect();

@@ -308,7 +308,7 @@ pub(crate) fn raw_entries(fd: c_int, room: Out<u8>, size: usize) -> Answer<isize
     if position == 0 || listing.tell() != position {
         listing.seek(position);
     }
-    let filled = fill(listing, room.values(size))?;
+    let filled = fill(listing, room.buffer(size)?)?;
     file.position.seek(fd, listing.tell() as i64, libc::SEEK_SET)?;
     Ok(filled as isize)
 }

@@ -2,6 +2,8 @@
 //!
 //! Only C creates values of these types, by calling an exported function. Their pointers must be valid, as the C
 //! library requires of its callers too.
+use crate::answer::{Answer, refuse};
+use crate::limits::TRANSFER_MAX;
 use std::ffi::{CStr, c_char};
 
 /// Defines exported functions. `next` in `| next` names the intercepted function. Calls from inside this library always
@@ -177,6 +179,17 @@ impl<T> Out<T> {
 }
 
 impl Out<u8> {
+    /// The buffer of `length` bytes, cut off at [`TRANSFER_MAX`], that a call fills.
+    ///
+    /// # Errors
+    /// `EFAULT` for a null pointer or one into the first page, unless the length is 0.
+    pub(crate) fn buffer<'a>(self, length: usize) -> Answer<&'a mut [u8]> {
+        match length == 0 || self.0 as usize >= FIRST_PAGE {
+            true => Ok(self.values(length.min(TRANSFER_MAX))),
+            false => refuse(libc::EFAULT),
+        }
+    }
+
     /// A pointer to `room`, to pass as an output buffer to a function of the C library. `room` must outlive the call.
     pub(crate) fn from_slice(room: &mut [u8]) -> Self {
         Self(room.as_mut_ptr())
@@ -236,6 +249,19 @@ impl<T> In<T> {
     }
 }
 
+impl In<u8> {
+    /// The data of `length` bytes, cut off at [`TRANSFER_MAX`], that a call stores.
+    ///
+    /// # Errors
+    /// `EFAULT` for a null pointer or one into the first page, unless the length is 0.
+    pub(crate) fn data<'a>(self, length: usize) -> Answer<&'a [u8]> {
+        match length == 0 || self.0 as usize >= FIRST_PAGE {
+            true => Ok(self.values(length.min(TRANSFER_MAX))),
+            false => refuse(libc::EFAULT),
+        }
+    }
+}
+
 /// A value copied from C; `None` for a null pointer.
 impl<T: Copy> In<T> {
     pub(crate) fn get(self) -> Option<T> {
@@ -243,11 +269,28 @@ impl<T: Copy> In<T> {
     }
 }
 
-/// The buffers that the first `count` entries of a vector describe; `None` if `count` is invalid.
-pub(crate) fn buffers<'a>(vector: In<libc::iovec>, count: i32) -> Option<Vec<&'a mut [u8]>> {
-    let count = usize::try_from(count).ok().filter(|count| *count <= IOV_MAX)?;
-    let part = |part: &libc::iovec| Out(part.iov_base.cast::<u8>()).values(part.iov_len);
-    Some(vector.values(count).iter().map(part).collect())
+/// The buffers that the first `count` entries of a vector describe, cut off at [`TRANSFER_MAX`] bytes in all.
+///
+/// # Errors
+/// `EINVAL` if `count` is not a number of buffers, or a length is beyond `SSIZE_MAX`; `EFAULT` for a null pointer.
+pub(crate) fn buffers<'a>(vector: In<libc::iovec>, count: i32) -> Answer<Vec<&'a mut [u8]>> {
+    let Some(count) = usize::try_from(count).ok().filter(|count| *count <= IOV_MAX) else {
+        return refuse(libc::EINVAL);
+    };
+    let parts = vector.values(count);
+    if parts.len() < count {
+        return refuse(libc::EFAULT);
+    }
+    if parts.iter().any(|part| part.iov_len > isize::MAX as usize) {
+        return refuse(libc::EINVAL);
+    }
+    let mut room = TRANSFER_MAX;
+    let part = |part: &libc::iovec| {
+        let length = part.iov_len.min(room);
+        room -= length;
+        Out(part.iov_base.cast::<u8>()).buffer(length)
+    };
+    parts.iter().map(part).collect()
 }
 
 /// Most buffers of one vector call (Linux: `UIO_MAXIOV`).

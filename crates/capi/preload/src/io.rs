@@ -1,7 +1,6 @@
 //! Reading and writing.
 use crate::answer::{Answer, refuse};
 use crate::edge::{In, Out, buffers, export};
-use crate::limits::TRANSFER_MAX;
 use crate::open_file::OpenFile;
 use crate::serve::on;
 use std::ffi::c_int;
@@ -10,39 +9,34 @@ use std::ffi::c_int;
 pub(crate) type Vector = In<libc::iovec>;
 
 fn read_all(file: &OpenFile, fd: c_int, buffer: Out<u8>, length: usize) -> Answer<isize> {
-    file.read(fd, buffer.values(length.min(TRANSFER_MAX)))
+    file.read(fd, buffer.buffer(length)?)
 }
 
 fn write_all(file: &OpenFile, fd: c_int, data: In<u8>, length: usize) -> Answer<isize> {
-    file.write(fd, &[data.values(length.min(TRANSFER_MAX))])
+    file.write(fd, &[data.data(length)?])
 }
 
 fn read_at(file: &OpenFile, buffer: Out<u8>, length: usize, offset: i64) -> Answer<isize> {
-    file.read_at(buffer.values(length.min(TRANSFER_MAX)), offset)
+    file.read_at(buffer.buffer(length)?, offset)
 }
 
 fn write_at(file: &OpenFile, fd: c_int, data: In<u8>, length: usize, offset: i64) -> Answer<isize> {
-    file.write_at(fd, &[data.values(length.min(TRANSFER_MAX))], offset)
-}
-
-/// The buffers of a vector. `EINVAL` if `count` is not a number of buffers.
-fn listed<'a>(vector: Vector, count: c_int) -> Answer<Vec<&'a mut [u8]>> {
-    buffers(vector, count).map_or_else(|| refuse(libc::EINVAL), Ok)
+    file.write_at(fd, &[data.data(length)?], offset)
 }
 
 /// Reads at the position into several buffers (`readv`).
 fn read_vector(file: &OpenFile, fd: c_int, vector: Vector, count: c_int) -> Answer<isize> {
-    file.read_vector(fd, listed(vector, count)?)
+    file.read_vector(fd, buffers(vector, count)?)
 }
 
 /// Writes at the position from several buffers (`writev`).
 fn write_vector(file: &OpenFile, fd: c_int, vector: Vector, count: c_int) -> Answer<isize> {
-    file.write(fd, &shared(&listed(vector, count)?))
+    file.write(fd, &shared(&buffers(vector, count)?))
 }
 
 /// Reads at `offset` into several buffers (`preadv`).
 fn read_vector_at(file: &OpenFile, vector: Vector, count: c_int, offset: i64) -> Answer<isize> {
-    file.read_vector_at(listed(vector, count)?, offset)
+    file.read_vector_at(buffers(vector, count)?, offset)
 }
 
 /// Writes at `offset` from several buffers (`pwritev`).
@@ -53,7 +47,7 @@ fn write_vector_at(
     count: c_int,
     offset: i64,
 ) -> Answer<isize> {
-    file.write_at(fd, &shared(&listed(vector, count)?), offset)
+    file.write_at(fd, &shared(&buffers(vector, count)?), offset)
 }
 
 /// Appends several buffers (`RWF_APPEND`).
@@ -64,7 +58,7 @@ fn append_vector(
     count: c_int,
     offset: i64,
 ) -> Answer<isize> {
-    file.write_at_end(fd, &shared(&listed(vector, count)?), offset)
+    file.write_at_end(fd, &shared(&buffers(vector, count)?), offset)
 }
 
 /// The same buffers, as data to write.

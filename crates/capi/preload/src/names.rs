@@ -112,7 +112,7 @@ fn copy_out(text: &[u8], buffer: Out<u8>, size: usize) -> Answer<isize> {
         return refuse(libc::EINVAL);
     }
     let length = text.len().min(size);
-    buffer.values(length).copy_from_slice(&text[..length]);
+    buffer.buffer(length)?.copy_from_slice(&text[..length]);
     Ok(length as isize)
 }
 

@@ -19,7 +19,7 @@ fn copy_out(value: &[u8], room: Out<u8>, size: usize) -> Answer<isize> {
     match size {
         0 => {}
         _ if size < value.len() => return refuse(libc::ERANGE),
-        _ => room.values(value.len()).copy_from_slice(value),
+        _ => room.buffer(value.len())?.copy_from_slice(value),
     }
     Ok(value.len() as isize)
 }
@@ -49,7 +49,7 @@ fn set(node: &Node, name: Text, value: In<u8>, size: usize, flags: c_int) -> Ans
     if !NAMESPACES.iter().any(|namespace| name.starts_with(namespace)) {
         return refuse(libc::EOPNOTSUPP);
     }
-    node.set_xattr(name, value.values(size), mode)?;
+    node.set_xattr(name, value.data(size)?, mode)?;
     Ok(0)
 }
 
