@@ -31,7 +31,8 @@ extern "C" {
 
 /**
  * Initialize the library in this process. Calls are counted: each needs its own daos_fini.
- * @return 0 or a negated code.
+ * @return 0; -DER_BUSY in the callback of an event for which the last daos_fini waits; or another
+ *         negated code.
  */
 int
 daos_init(void);

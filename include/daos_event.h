@@ -52,7 +52,8 @@ daos_eq_destroy(daos_handle_t eqh, int flags);
  * @param nevents       entries in events.
  * @param events        set to the completed events.
  * @return the number of events set, 0 on timeout; -DER_INVAL if nevents is 0 or
- *         events is NULL; -DER_NONEXIST if the queue does not exist.
+ *         events is NULL; -DER_NONEXIST if the queue does not exist, or another thread destroys
+ *         it during the wait.
  */
 int
 daos_eq_poll(daos_handle_t eqh, int wait_running, int64_t timeout, unsigned int nevents,
@@ -64,7 +65,8 @@ daos_eq_poll(daos_handle_t eqh, int wait_running, int64_t timeout, unsigned int 
  * @param query    which events.
  * @param nevents  entries in events; 0 to count only.
  * @param events   set to as many events as fit; may be NULL if nevents is 0.
- * @return the number of events, or -DER_NONEXIST if the queue does not exist.
+ * @return the number of events set, or of all events if nevents is 0 or events is NULL;
+ *         -DER_NONEXIST if the queue does not exist.
  */
 int
 daos_eq_query(daos_handle_t eqh, daos_eq_query_t query, unsigned int nevents,

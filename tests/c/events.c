@@ -155,6 +155,43 @@ fini_in_callback(const char *pool)
 	OK(daos_fini());
 }
 
+static int waits, refused;
+
+/* Initialises the library while its last daos_fini waits for this callback. */
+static int
+init_too_late(void *unused, daos_event_t *ev, int rc)
+{
+	CHECK(unused == NULL && ev != NULL && rc == 0);
+	__atomic_store_n(&waits, 1, __ATOMIC_SEQ_CST);
+	while (daos_eq_destroy(DAOS_HDL_INVAL, 0) != -DER_UNINIT)
+		sched_yield();
+	GIVES(-DER_BUSY, daos_init());
+	GIVES(-DER_UNINIT, daos_fini());
+	refused = 1;
+	return 0;
+}
+
+static void
+init_in_callback_during_fini(const char *pool)
+{
+	struct store  store = store_open(pool, "fini");
+	daos_handle_t kv = new_kv(&store);
+	daos_event_t  ev;
+
+	OK(daos_event_init(&ev, DAOS_HDL_INVAL, NULL));
+	OK(daos_event_register_comp_cb(&ev, init_too_late, NULL));
+	OK(daos_kv_put(kv, NO_TX, 0, "key", 1, "x", &ev));
+	while (!__atomic_load_n(&waits, __ATOMIC_SEQ_CST))
+		sched_yield();
+	OK(daos_fini());
+	CHECK(refused);
+	OK(daos_init());
+	OK(daos_pool_connect(pool, NULL, DAOS_PC_RW, &store.poh, NULL, NULL));
+	OK(daos_cont_destroy(store.poh, store.label, 1, NULL));
+	OK(daos_pool_disconnect(store.poh, NULL));
+	OK(daos_fini());
+}
+
 int
 main(int argc, char **argv)
 {
@@ -168,5 +205,6 @@ main(int argc, char **argv)
 	GIVES(-DER_NONEXIST, daos_eq_destroy(eq, 0));
 	store_close(&store);
 	fini_in_callback(argv[argc - 1]);
+	init_in_callback_during_fini(argv[argc - 1]);
 	return 0;
 }

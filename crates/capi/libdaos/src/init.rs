@@ -6,8 +6,8 @@ use crate::per_process::PerProcess;
 use crate::{event, handles, strict};
 use esker::types::Epoch;
 use std::ffi::{c_char, c_int};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// `daos_init` calls that no `daos_fini` has undone yet.
 static USERS: AtomicU32 = AtomicU32::new(0);
@@ -20,15 +20,46 @@ pub(crate) fn is_ready() -> bool {
 }
 
 /// Serialises initialisation and finalisation. A child does not inherit a lock that the parent holds.
-static INIT_LOCK: PerProcess<Mutex<()>> = PerProcess::new();
+static FINALISATION: PerProcess<Finalisation> = PerProcess::new();
 
-/// Initialises the library. Calls are counted.
+/// The work of the last `daos_fini`. The lock is not held meanwhile, because that waits for threads whose callbacks may
+/// call `daos_init` and `daos_fini`.
+#[derive(Default)]
+struct Finalisation {
+    /// Whether a thread does the work.
+    runs: Mutex<bool>,
+    ended: Condvar,
+}
+
+impl Finalisation {
+    fn runs(&self) -> MutexGuard<'_, bool> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does the work, unless it fails with a panic, and then wakes the threads that wait in `daos_init`.
+    fn run(&self) -> c_int {
+        let code = guard(Code::MISC.0, || {
+            shut_down();
+            0
+        });
+        *self.runs() = false;
+        self.ended.notify_all();
+        code
+    }
+}
+
+/// Initialises the library. Calls are counted. `BUSY` in the callback of an event for which the last `daos_fini` waits.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_init() -> c_int {
     strict::wait_for_agent();
-    let lock = INIT_LOCK.get();
-    // A lock that is poisoned by a panic is held nevertheless.
-    let _locked = lock.lock();
+    let finalisation = FINALISATION.get();
+    let mut runs = finalisation.runs();
+    while *runs {
+        if event::is_own_thread() {
+            return Code::BUSY.0;
+        }
+        runs = finalisation.ended.wait(runs).unwrap_or_else(PoisonError::into_inner);
+    }
     let before = USERS.fetch_add(1, Ordering::AcqRel);
     if before == 0 {
         PROCESS.store(std::process::id(), Ordering::Release);
@@ -39,15 +70,16 @@ pub extern "C" fn daos_init() -> c_int {
 /// Undoes one `daos_init`. The last call closes everything that is still open.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_fini() -> c_int {
-    let lock = INIT_LOCK.get();
-    let _locked = lock.lock();
+    let finalisation = FINALISATION.get();
+    let mut runs = finalisation.runs();
     let less = |users: u32| users.checked_sub(1);
     match USERS.fetch_update(Ordering::AcqRel, Ordering::Acquire, less) {
         Err(_) => Code::UNINIT.0,
-        Ok(1) => guard(Code::MISC.0, || {
-            shut_down();
-            0
-        }),
+        Ok(1) => {
+            *runs = true;
+            drop(runs);
+            finalisation.run()
+        }
         Ok(_) => 0,
     }
 }
@@ -58,6 +90,7 @@ fn shut_down() {
         true => handles::forget_all(),
         false => {
             event::stop();
+            event::close_queues();
             handles::close_all();
         }
     }

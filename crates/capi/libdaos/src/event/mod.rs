@@ -13,10 +13,12 @@ pub(crate) use blocking::{blocking, drop_blocking};
 pub use callbacks::{CompletionCallback, daos_event_register_comp_cb};
 pub use queue::Queue;
 pub use queues::{daos_eq_create, daos_eq_destroy, daos_eq_poll, daos_eq_query};
+pub(crate) use workers::is_own_thread;
 
 use crate::abi::{Event, Handle, Ptr};
 use crate::boundary::{self, guard};
 use crate::code::{self, Code, Result};
+use crate::handles::{self, Entry};
 use private::{Ev, EventStatus};
 use std::ffi::c_int;
 use std::future::poll_fn;
@@ -29,6 +31,15 @@ use std::time::{Duration, Instant};
 pub(crate) fn stop() {
     workers::stop();
     blocking::stop();
+}
+
+/// Wakes the threads that poll event queues. The queues are then closed.
+pub(crate) fn close_queues() {
+    for entry in handles::open_entries() {
+        if let Entry::Queue(queue) = &*entry {
+            queue.close();
+        }
+    }
 }
 
 /// The end of a time-out in microseconds; `None` if it is negative, which means for ever.

@@ -6,7 +6,7 @@ use crate::abi::Handle;
 use crate::code::{Code, Result};
 use crate::handles;
 use crate::per_process::PerProcess;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -23,10 +23,45 @@ pub struct Queue {
 pub(super) struct Events {
     /// Events that were launched and have no parent.
     running: BTreeSet<Ev>,
-    /// Events that have completed and that the program has not taken.
-    completed: VecDeque<Ev>,
+    completed: Completed,
     /// Operations in progress that will complete an event of this queue.
     jobs: usize,
+    /// Whether the queue was destroyed.
+    closed: bool,
+}
+
+/// Events of a queue with a handle that have completed and that the program has not taken.
+#[derive(Default)]
+struct Completed {
+    /// The events by their numbers, which ascend in the order of completion.
+    events: BTreeMap<u64, Ev>,
+    numbers: BTreeMap<Ev, u64>,
+    /// Number of the latest event.
+    latest: u64,
+}
+
+impl Completed {
+    /// Adds an event as the latest one. A program may have launched it anew without taking it.
+    fn push(&mut self, ev: Ev) {
+        self.remove(ev);
+        self.latest += 1;
+        self.events.insert(self.latest, ev);
+        self.numbers.insert(ev, self.latest);
+    }
+
+    /// Removes an event, if it is there.
+    fn remove(&mut self, ev: Ev) {
+        if let Some(number) = self.numbers.remove(&ev) {
+            self.events.remove(&number);
+        }
+    }
+
+    /// Takes the first event.
+    fn pop(&mut self) -> Option<Ev> {
+        let (_, ev) = self.events.pop_first()?;
+        self.numbers.remove(&ev);
+        Some(ev)
+    }
 }
 
 /// The queue of events that were initialized without one.
@@ -84,9 +119,12 @@ impl Queue {
     }
 
     /// Makes a ready event a running one. A parent can be started once all its children have been launched; it takes
-    /// over the error of a child that has failed.
+    /// over the error of a child that has failed. `NONEXIST` if the queue was destroyed.
     pub(super) fn start(&self, ev: Ev) -> Result<()> {
         let mut events = self.events();
+        if events.closed {
+            return Err(Code::NONEXIST);
+        }
         let known = ev.get(&events);
         let idle = |child: Ev| {
             let child = child.get(&events);
@@ -146,7 +184,10 @@ impl Queue {
         ev.change(&events, |ev| (ev.status, ev.done) = (EventStatus::Completed, true));
         let Some(parent) = ev.get(&events).parent else {
             events.running.remove(&ev);
-            events.completed.push_back(ev);
+            // Nothing polls the queue without a handle.
+            if ev.queue() != 0 {
+                events.completed.push(ev);
+            }
             self.changed.notify_all();
             return None;
         };
@@ -164,7 +205,7 @@ impl Queue {
                 EventStatus::Running => {}
                 EventStatus::Ready => return Ok(true),
                 EventStatus::Completed => {
-                    events.completed.retain(|known| *known != ev);
+                    events.completed.remove(ev);
                     make_ready(&events, ev);
                     return Ok(true);
                 }
@@ -177,22 +218,31 @@ impl Queue {
     }
 
     /// Waits for the first completed event, removes up to `most` completed events from the queue and returns them.
-    /// Returns none if the time `until` comes first, or, with `only_running`, if no operation is running.
-    pub(super) fn poll(&self, most: usize, only_running: bool, until: Option<Instant>) -> Vec<Ev> {
+    /// Returns none if the time `until` comes first, or, with `only_running`, if no operation is running. `NONEXIST` if
+    /// the queue was destroyed, also during the wait.
+    pub(super) fn poll(
+        &self,
+        most: usize,
+        only_running: bool,
+        until: Option<Instant>,
+    ) -> Result<Vec<Ev>> {
         let mut events = self.events();
-        while events.completed.is_empty() {
+        while events.completed.events.is_empty() {
+            if events.closed {
+                return Err(Code::NONEXIST);
+            }
             if only_running && events.running.is_empty() {
-                return Vec::new();
+                return Ok(Vec::new());
             }
             match self.sleep(events, until) {
                 Some(woken) => events = woken,
-                None => return Vec::new(),
+                None => return Ok(Vec::new()),
             }
         }
-        let count = most.min(events.completed.len());
-        let taken: Vec<_> = events.completed.drain(..count).collect();
+        let first = std::iter::from_fn(|| events.completed.pop());
+        let taken: Vec<_> = first.take(most).collect();
         taken.iter().for_each(|ev| make_ready(&events, *ev));
-        taken
+        Ok(taken)
     }
 
     /// Waits for a change; `None` if time ran out.
@@ -224,7 +274,7 @@ impl Queue {
         if parent.is_some_and(|parent| parent.get(&events).status != EventStatus::Ready) {
             return Err(Code::INVAL);
         }
-        events.completed.retain(|known| *known != ev);
+        events.completed.remove(ev);
         drop(callbacks::take(&events, ev));
         let children: Vec<_> = ev.children(&events).collect();
         children.into_iter().for_each(|child| orphan(&events, child));
@@ -236,7 +286,7 @@ impl Queue {
     /// The events that have completed, if `completed`, and those that are running, if `running`.
     pub(super) fn list(&self, completed: bool, running: bool) -> Vec<Ev> {
         let events = self.events();
-        let completed = events.completed.iter().filter(|_| completed);
+        let completed = events.completed.events.values().filter(|_| completed);
         completed.chain(events.running.iter().filter(|_| running)).copied().collect()
     }
 
@@ -245,14 +295,24 @@ impl Queue {
         self.events().jobs += 1;
     }
 
-    /// Counts an operation as ended, and wakes [`Queue::end`].
+    /// Counts an operation as ended, and wakes [`Queue::end`] if that waits.
     pub(super) fn end_job(&self) {
-        self.events().jobs -= 1;
+        let mut events = self.events();
+        events.jobs -= 1;
+        if events.closed {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Refuses new operations, and wakes the threads that poll the queue.
+    pub(super) fn close(&self) {
+        self.events().closed = true;
         self.changed.notify_all();
     }
 
-    /// Waits for the operations in progress, then makes all events ready.
+    /// Closes the queue, waits for the operations in progress, then makes all events ready.
     pub(super) fn end(&self) {
+        self.close();
         let mut events = self.events();
         while events.jobs > 0 {
             match self.sleep(events, None) {
@@ -261,7 +321,7 @@ impl Queue {
             }
         }
         let completed = std::mem::take(&mut events.completed);
-        completed.into_iter().for_each(|ev| make_ready(&events, ev));
+        completed.events.into_values().for_each(|ev| make_ready(&events, ev));
     }
 }
 

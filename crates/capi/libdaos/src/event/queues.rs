@@ -40,7 +40,7 @@ pub extern "C" fn daos_eq_destroy(eqh: Handle, flags: c_int) -> c_int {
 }
 
 /// Takes up to `nevents` completed events out of a queue, and returns their number. Waits up to `timeout` microseconds
-/// for the first, forever if negative.
+/// for the first, forever if negative. `NONEXIST` if another thread destroys the queue meanwhile.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_eq_poll(
     eqh: Handle,
@@ -55,11 +55,13 @@ pub extern "C" fn daos_eq_poll(
         }
         let queue = handles::queue(eqh)?;
         let most = nevents as usize;
-        Ok(put(&queue.poll(most, wait_running != 0, super::deadline(timeout)), events, most))
+        let found = queue.poll(most, wait_running != 0, super::deadline(timeout))?;
+        Ok(put(&found, events, most))
     })
 }
 
-/// Counts the events of a queue in the states of `query` (`DAOS_EQR_*`), and stores up to `nevents` of them.
+/// Counts the events of a queue in the states of `query` (`DAOS_EQR_*`). If `events` has room for any, stores up to
+/// `nevents` of them, and returns the number stored.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_eq_query(
     eqh: Handle,
@@ -71,8 +73,7 @@ pub extern "C" fn daos_eq_query(
         let queue = handles::queue(eqh)?;
         let found = queue.list(query & COMPLETED != 0, query & WAITING != 0);
         let most = if events.is_null() { 0 } else { nevents as usize };
-        put(&found, events, most);
-        Ok(found.len())
+        if most == 0 { Ok(found.len()) } else { Ok(put(&found, events, most)) }
     })
 }
 

@@ -5,7 +5,7 @@ use crate::container::{daos_cont_alloc_oids, daos_cont_open2, daos_cont_query};
 use crate::dfs::io::{dfs_read, dfs_write};
 use crate::dfs::mount::dfs_mount;
 use crate::dfs::open::dfs_open;
-use crate::handles::{self, Entry, OpenPool};
+use crate::handles::OpenPool;
 use crate::init::daos_init;
 use crate::pool::daos_pool_query;
 use crate::snapshot::daos_cont_list_snap;
@@ -278,6 +278,39 @@ fn a_parent_has_the_error_of_a_file_call() {
     assert_eq!(daos_event_parent_barrier(at(&mut *parent)), 0);
     assert_eq!(gates.poll(FOREVER).len(), 1);
     assert_eq!((parent.error, child.error), (libc::EINVAL, libc::EINVAL));
+}
+
+#[test]
+fn destroying_a_queue_ends_the_wait_of_a_thread_that_polls_it() {
+    let queue = Arc::<Queue>::default();
+    let polled = Arc::clone(&queue);
+    let polling = std::thread::spawn(move || polled.poll(1, false, None).map(|found| found.len()));
+    queue.end();
+    assert_eq!(polling.join().unwrap(), Err(Code::NONEXIST));
+}
+
+#[test]
+fn a_destroyed_queue_starts_no_event() {
+    let gates = Gates::new();
+    let mut ev = gates.event(Ptr::null());
+    let queue = handles::queue(gates.eq).unwrap();
+    assert_eq!(daos_eq_destroy(gates.eq, 0), 0);
+    assert_eq!(queue.start(Ev::initialized(at(&mut *ev)).unwrap()), Err(Code::NONEXIST));
+}
+
+#[test]
+fn an_event_without_a_queue_is_forgotten_when_it_completes() {
+    assert_eq!(daos_init(), 0);
+    let queue = Queue::default();
+    let mut ev = UNKNOWN;
+    assert_eq!(daos_event_init(at(&mut ev), Handle { cookie: 0 }, Ptr::null()), 0);
+    let ev = Ev::initialized(at(&mut ev)).unwrap();
+    queue.start(ev).unwrap();
+    queue.end_operation(ev, 0);
+    assert_eq!(queue.status_of(ev), EventStatus::Completed);
+    assert!(queue.list(true, true).is_empty(), "nothing polls it");
+    assert_eq!(queue.wait_for(ev, None), Ok(true));
+    assert_eq!(queue.status_of(ev), EventStatus::Ready);
 }
 
 #[test]

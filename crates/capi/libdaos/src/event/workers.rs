@@ -6,6 +6,7 @@
 //! of its own ([`super::blocking()`]).
 use crate::per_process::PerProcess;
 use esker::block_on;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -154,11 +155,25 @@ pub(super) fn join(threads: Vec<JoinHandle<()>>) {
     }
 }
 
+thread_local! {
+    /// Whether [`spawn`] has started this thread.
+    static IS_SPAWNED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True on a thread for which [`stop`] waits, such as in the callback of an event.
+pub(crate) fn is_own_thread() -> bool {
+    IS_SPAWNED.get()
+}
+
 /// Starts a thread with all signals blocked, so that handlers of the program run on its own threads. `None` if the
 /// system has no thread left.
 pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
     let builder = std::thread::Builder::new().name(name.to_owned());
-    esker_os::without_signals(|| builder.spawn(work).ok())
+    let body = || {
+        IS_SPAWNED.set(true);
+        work();
+    };
+    esker_os::without_signals(|| builder.spawn(body).ok())
 }
 
 impl Workers {

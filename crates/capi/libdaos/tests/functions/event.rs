@@ -354,6 +354,38 @@ fn events_of_a_queue_are_counted() {
 }
 
 #[test]
+fn a_query_returns_the_number_of_events_that_it_stored() {
+    let queue = Queue::new();
+    let mut events: Vec<_> = (0..3).map(|_| queue.event(Ptr::null())).collect();
+    for (done, ev) in events.iter_mut().enumerate() {
+        assert_eq!(queue.put(ev), 0);
+        while daos_eq_query(queue.eq, COMPLETED, 0, Ptr::null()) <= done as c_int {
+            std::thread::yield_now();
+        }
+    }
+    let mut found = [Ptr::null(); 2];
+    assert_eq!(daos_eq_query(queue.eq, COMPLETED, 2, list(&mut found)), 2);
+    assert!(is(found[0], &events[0]) && is(found[1], &events[1]));
+    assert_eq!(daos_eq_query(queue.eq, COMPLETED, 0, list(&mut found)), 3);
+    assert_eq!(queue.poll(1, FOREVER, 4).len(), 3);
+}
+
+#[test]
+fn events_taken_out_of_a_queue_by_a_test_are_not_polled() {
+    let queue = Queue::new();
+    let mut events: Vec<_> = (0..3).map(|_| queue.event(Ptr::null())).collect();
+    events.iter_mut().for_each(|ev| assert_eq!(queue.put(ev), 0));
+    let mut flag = 0;
+    assert_eq!(daos_event_test(at(&mut events[1]), FOREVER, at(&mut flag)), 0);
+    while daos_eq_query(queue.eq, COMPLETED, 0, Ptr::null()) < 2 {
+        std::thread::yield_now();
+    }
+    assert_eq!(daos_event_fini(at(&mut events[2])), 0);
+    let found = queue.poll(1, FOREVER, 4);
+    assert!(found.len() == 1 && is(found[0], &events[0]));
+}
+
+#[test]
 fn a_queue_is_destroyed_by_force() {
     const FORCE: c_int = 1;
     let queue = Queue::new();
