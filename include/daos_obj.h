@@ -215,7 +215,8 @@ daos_obj_query(daos_handle_t oh, struct daos_obj_attr *oa, d_rank_list_t *ranks,
  * @param sgls   buffers for the data; NULL to query only the sizes.
  * @param ioms   what was found; may be NULL.
  * @return 0; -DER_REC2BIG if a record is larger than its buffer or than iod_size, which then
- *         holds its size; -DER_NONEXIST if a condition fails; -DER_INVAL.
+ *         holds its size; -DER_NONEXIST if a condition fails; -DER_INVAL. After any error but
+ *         -DER_REC2BIG, the descriptors and lists are as before.
  */
 int
 daos_obj_fetch(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t *dkey,

@@ -11,7 +11,7 @@ use crate::strict::akeys::{Change, Content};
 use crate::{boundary, conditions, convert, handles, memory, strict};
 use esker::types::limits::AKEYS_PER_OP_MAX;
 use esker::types::ops::{Cond, Edge, Fetch, FetchReply, KeyFound, KeyQuery, Sink, Update, Value};
-use esker::types::{Extent, KeyKind, ObjectClass, ObjectId, ObjectType};
+use esker::types::{ErrorKind, Extent, KeyKind, ObjectClass, ObjectId, ObjectType};
 use esker::{Access, Object};
 use std::ffi::{c_int, c_void};
 
@@ -357,7 +357,9 @@ impl FetchArguments {
             let part = self.part(0)?;
             let mut fetch = [self.fetch(&part, 0)?];
             let result = object.fetch(dkey, cond, &mut fetch, access).await;
-            self.write_results(0, &part, &fetch[0], result.is_ok())?;
+            if has_sizes(&result) {
+                self.write_results(0, &part, &fetch[0], result.is_ok())?;
+            }
             return Ok(result?);
         }
         let parts = (0..count).map(|index| self.part(index)).collect::<Result<Vec<_>>>()?;
@@ -365,6 +367,9 @@ impl FetchArguments {
         let mut fetches = fetches.collect::<Result<Vec<_>>>()?;
         let result = object.fetch(dkey, cond, &mut fetches, access).await;
         for (index, (part, fetch)) in parts.iter().zip(&fetches).enumerate() {
+            if !has_sizes(&result) {
+                break;
+            }
             self.write_results(index, part, fetch, result.is_ok())?;
         }
         Ok(result?)
@@ -409,7 +414,7 @@ impl FetchArguments {
         }
     }
 
-    /// Writes the results of one akey. Sizes are written on failure too: they say how large a buffer must be.
+    /// Writes the results of one akey. Sizes are also written if a buffer was too short: they say how large it must be.
     fn write_results(
         &self,
         index: usize,
@@ -429,6 +434,12 @@ impl FetchArguments {
             false => write_found(self.ioms.at(index), &iod, &fetch.reply.filled),
         }
     }
+}
+
+/// True if a fetch with this result found the sizes of values. After any other error, the sizes that the caller passed
+/// stay as they are: a size of 0 would make an update of an array a punch.
+fn has_sizes(result: &esker::types::Result<()>) -> bool {
+    result.as_ref().map_or_else(|error| error.kind() == ErrorKind::RecordTooBig, |()| true)
 }
 
 /// True if no record of an array was found. DAOS returns 0 then, whatever the size of the array's records.

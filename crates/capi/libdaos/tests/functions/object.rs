@@ -1,6 +1,6 @@
 //! Objects through the C functions.
 use crate::common::*;
-use daos::abi::{Handle, IOD_ARRAY, IOD_SINGLE, IOMF_DETAIL, Iod, Iom, ObjId, Ptr, Recx};
+use daos::abi::{Handle, IOD_ARRAY, IOD_SINGLE, IOMF_DETAIL, Iod, Iom, ObjId, Ptr, Recx, Sgl};
 use daos::memory::d_free;
 use daos::object::*;
 use std::ffi::c_int;
@@ -65,6 +65,30 @@ fn missing_values_fail_only_with_a_condition() {
     assert_eq!(get(oh, DKEY_FETCH, b"akey", &mut buffer), (0, 0, 0));
     assert_eq!(get(oh, AKEY_FETCH, b"akey", &mut buffer).0, NONEXIST);
     assert_eq!(&buffer, b"...");
+}
+
+#[test]
+fn a_fetch_that_fails_keeps_the_size_of_the_caller() {
+    const AKEY_FETCH: u64 = 0x40;
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    let (mut wanted, mut buffer, mut dkey) = ([recx(0, 1)], *b"12345678", iov(b"dkey"));
+    let mut iovs = [iov_room(&mut buffer)];
+    let mut iods = [array(b"array", 8, &mut wanted), single(b"akey", 3)];
+    let mut sgls = [sgl(&mut iovs), Sgl { nr: 0, nr_out: 0, iovs: Ptr::null() }];
+    let (at_dkey, at_iods, at_sgls) = (at(&mut dkey), list(&mut iods), list(&mut sgls));
+    for count in [1, 2] {
+        let (iods, ioms) = (at_iods, Ptr::null());
+        let fetched =
+            daos_obj_fetch(oh, NONE, AKEY_FETCH, at_dkey, count, iods, at_sgls, ioms, WAIT);
+        assert_eq!(fetched, NONEXIST);
+    }
+    assert_eq!(iods.each_ref().map(|iod| iod.size), [8, 3]);
+    // With a size of 0 it would punch the records.
+    assert_eq!(daos_obj_update(oh, NONE, 0, at_dkey, 1, at_iods, at_sgls, WAIT), 0);
+    let mut found = [0; 8];
+    assert_eq!(fetch_records(oh, &mut iods[0], &mut found, Ptr::null()), 0);
+    assert_eq!(&found, b"12345678");
 }
 
 #[test]
