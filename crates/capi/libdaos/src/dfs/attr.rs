@@ -84,7 +84,7 @@ pub(crate) fn permissions(mode: libc::mode_t, kind: Kind) -> Result<u32> {
     }
 }
 
-/// Sets attributes of an open object.
+/// Sets attributes of an open object. `PERM` if it was opened `O_RDONLY`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_osetattr(
     dfs: Ptr<Dfs>,
@@ -94,6 +94,9 @@ pub extern "C" fn dfs_osetattr(
 ) -> c_int {
     errno::now(|| {
         let open = opened_to_change(dfs, obj)?;
+        if open.flags == libc::O_RDONLY {
+            return Err(Errno::PERM);
+        }
         let set = wanted(&stat.get()?, flags, open.node().kind())?;
         let attr = match &open.file {
             Some(file) => file.set_attr(&set)?,

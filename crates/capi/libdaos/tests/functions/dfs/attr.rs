@@ -127,6 +127,25 @@ fn attributes_are_set() {
 }
 
 #[test]
+fn objects_opened_for_reading_refuse_attributes() {
+    const MODE: c_int = 1;
+    const SIZE: c_int = 8;
+    let fs = Fs::new();
+    release(fs.file(c"f", b"data"));
+    release(fs.dir(c"d"));
+    for (path, name) in [(c"/f", c"f"), (c"/d", c"d")] {
+        let before = stat_of(&fs, ROOT, text(name)).unwrap();
+        let (obj, mut set) = (fs.lookup(path, RDONLY).unwrap(), stat());
+        set.st_mode = 0o600;
+        for flags in [MODE, SIZE] {
+            assert_eq!(dfs_osetattr(fs.dfs, obj, at(&mut set), flags), libc::EPERM);
+        }
+        assert_eq!(stat_of(&fs, ROOT, text(name)).unwrap().st_mode, before.st_mode);
+        release(obj);
+    }
+}
+
+#[test]
 fn modes_and_owners_of_entries_can_be_changed() {
     let fs = Fs::new();
     release(fs.file(c"f", b""));
