@@ -56,7 +56,12 @@ dfs_open(dfs_t *dfs, dfs_obj_t *parent, const char *name, mode_t mode, int flags
 int
 dfs_dup(dfs_t *dfs, dfs_obj_t *obj, int flags, dfs_obj_t **new_obj);
 
-/** Close an object. */
+/**
+ * Close an object.
+ *
+ * @return 0, or an error of storing its modification time or of freeing the content of a removed
+ *         file: the object is closed nevertheless.
+ */
 int
 dfs_release(dfs_obj_t *obj);
 

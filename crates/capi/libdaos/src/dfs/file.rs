@@ -62,6 +62,11 @@ impl OpenFile {
         if file.mode().write { Ok(file) } else { Err(Errno::PERM) }
     }
 
+    /// Closes the file. Dropping it does the same, but loses errors.
+    fn close(mut self) -> Result<()> {
+        Ok(self.file.take().map_or(Ok(()), File::close)?)
+    }
+
     /// A handle on the file's array, which is closed with the file.
     fn array(&self) -> Result<Handle> {
         const READ: u32 = 0x2;
@@ -128,10 +133,17 @@ pub(crate) fn find_and_give(
     find_and(find, |node| give(node, flags, obj), Errno::is_missing)
 }
 
-/// Closes an object.
+/// Closes an object. After an error of storing its time or freeing its content, the handle is closed nevertheless.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_release(obj: Ptr<DfsObj>) -> c_int {
-    errno::now(|| Ok(handles::close(handles::behind(obj).cookie, &[kind::FILE]).map(drop)?))
+    errno::now(|| {
+        let closed = handles::close(handles::behind(obj).cookie, &[kind::FILE])?;
+        // A call with an event that still uses the object closes it at its end.
+        match closed.into_entry() {
+            Some(Entry::File(file)) => file.close(),
+            _ => Ok(()),
+        }
+    })
 }
 
 /// A handle on the array that holds the content of a file.
@@ -159,4 +171,26 @@ pub extern "C" fn dfs_update_parent(obj: Ptr<DfsObj>, src_obj: Ptr<DfsObj>, name
         *open.node.write().unwrap_or_else(PoisonError::into_inner) = found;
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::dfs_remove;
+    use super::super::intercepted::{Mounted, at, iov, sgl, text};
+    use super::super::io::dfs_write;
+    use super::*;
+
+    #[test]
+    fn an_error_of_closing_a_file_is_returned() {
+        let fs = Mounted::new("failing-release");
+        let file = fs.create(c"f", libc::S_IFREG | 0o600);
+        let mut data = *b"data";
+        let mut iov = iov(&mut data);
+        assert_eq!(dfs_write(fs.dfs, file, at(&mut sgl(&mut iov)), 0, Ptr::null()), 0);
+        assert_eq!(dfs_remove(fs.dfs, Ptr::null(), text(c"f"), 0, Ptr::null()), 0);
+        fs.calls.fail(true);
+        assert_eq!(dfs_release(file), libc::ENOSPC, "its content is not freed");
+        fs.calls.fail(false);
+        assert_eq!(dfs_release(file), libc::EINVAL, "it is closed");
+    }
 }

@@ -6,6 +6,8 @@ pub mod create;
 pub mod entry;
 pub mod file;
 pub mod global;
+#[cfg(test)]
+pub(crate) mod intercepted;
 pub mod io;
 pub mod list;
 pub mod mount;

@@ -233,13 +233,14 @@ impl<E> Table<E> {
         }
     }
 
-    /// Drops the entry of a closed slot, and makes the slot free. Its old handles become invalid.
+    /// Takes the entry out of a closed slot, and makes the slot free. Its old handles become invalid.
     #[cold]
-    fn empty(&self, slot: &Slot<E>) {
+    fn empty(&self, slot: &Slot<E>) -> Option<E> {
         // SAFETY: the slot is closed and this was the last reference, so nothing else accesses the entry.
-        drop(slot.entry.with_mut(|entry| unsafe { (*entry).take() }));
+        let entry = slot.entry.with_mut(|entry| unsafe { (*entry).take() });
         slot.begin_generation();
         self.push_free(slot);
+        entry
     }
 }
 
@@ -294,6 +295,13 @@ impl<'t, E> Held<'t, E, E> {
         }
     }
 
+    /// Ends the reference. Returns the entry if its handle is closed and this was the last reference.
+    pub(crate) fn into_entry(self) -> Option<E> {
+        let (table, slot) = (self.table, self.slot);
+        std::mem::forget(self);
+        if slot.release() { table.empty(slot) } else { None }
+    }
+
     /// Narrows the reference to a part; an entry without this part is of the wrong type.
     pub(crate) fn pick<T>(self, pick: impl FnOnce(&E) -> Option<&T>) -> Result<Held<'t, E, T>> {
         let it: *const T = pick(&self).ok_or(Code::NO_HDL)?;
@@ -315,7 +323,7 @@ impl<E, T> Deref for Held<'_, E, T> {
 impl<E, T> Drop for Held<'_, E, T> {
     fn drop(&mut self) {
         if self.slot.release() {
-            self.table.empty(self.slot);
+            drop(self.table.empty(self.slot));
         }
     }
 }
