@@ -237,6 +237,24 @@ impl File {
         Ok((done, rest))
     }
 
+    /// Writes several ranges in turn, as [`Array::write`] does, without blocking: a local pool writes all or none of
+    /// them, a pool over nodes each chunk as a whole.
+    ///
+    /// # Errors
+    /// The errors of [`File::write_at`] and of [`Array::write`].
+    pub async fn write_ranges(&self, ranges: &[Extent], source: Source<'_>) -> Result<()> {
+        if let [range] = ranges
+            && range.count == source.len()
+        {
+            return self.write_from(range.start, source).await.map(drop);
+        }
+        self.check_writable()?;
+        ranges.iter().try_for_each(|range| self.check_end(range.start, range.count))?;
+        self.content.write(ranges, source, Access::Latest).await?;
+        self.check_lease()?;
+        if source.is_empty() { Ok(()) } else { self.note_write().await }
+    }
+
     /// Writes chunk by chunk: each is one update on one target, so targets need no coordination. Returns the number of
     /// bytes written before the first chunk that failed, and its error.
     async fn write_chunks(&self, offset: u64, source: Source<'_>) -> Result<(u64, Result<()>)> {

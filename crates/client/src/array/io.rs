@@ -43,14 +43,6 @@ enum Holes {
 }
 
 impl Array {
-    /// Checks ranges as a write of `bytes` to them does, for callers that write them one by one.
-    ///
-    /// # Errors
-    /// The errors of [`Array::write`].
-    pub fn check_ranges(&self, ranges: &[Extent], bytes: u64) -> Result<()> {
-        self.layout.check(ranges, bytes)
-    }
-
     /// Writes the cells of `ranges`, all at one epoch. `source` holds them in the same order, without gaps. Outside a
     /// transaction, a pool over nodes writes the chunks of each node at an epoch of its own.
     ///

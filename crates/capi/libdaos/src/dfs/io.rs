@@ -5,7 +5,6 @@ use crate::convert::{self, Data, Extents};
 use crate::errno::{self, Result};
 use crate::handles;
 use ::dfs::File;
-use esker::types::ops::Source;
 use esker::{ArrayAttributes, Wait};
 use std::ffi::c_int;
 
@@ -94,21 +93,9 @@ pub extern "C" fn dfs_writex(
         Ok(async move {
             let file = open.writable()?;
             let (ranges, data) = (ranges(iod)?, Data::all(sgl)?);
-            write_ranges(file, &ranges, &data.source()).await
+            Ok(file.write_ranges(ranges.as_slice(), data.source()).await?)
         })
     })
-}
-
-/// Writes one range after another. `write_from` also sets the times of the file, which a write to its array would not.
-async fn write_ranges(file: &File, ranges: &Extents, data: &Source<'_>) -> Result<()> {
-    file.array().check_ranges(ranges.as_slice(), data.len())?;
-    let mut done = 0;
-    for range in ranges.as_slice() {
-        let part = data.part(done, range.count);
-        file.write_from(range.start, Source::One(&part)).await?;
-        done += range.count;
-    }
-    Ok(())
 }
 
 /// The size of a file in bytes.
@@ -164,4 +151,28 @@ pub(crate) fn punch(file: &File, offset: u64, len: u64) -> Result<()> {
         () => file.punch(offset, len)?,
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::dfs_release;
+    use super::super::intercepted::{Mounted, at, iov, sgl};
+    use super::*;
+    use crate::abi::Range;
+
+    #[test]
+    fn ranges_of_a_chunk_are_written_at_once() {
+        const RANGES: usize = 100;
+        let fs = Mounted::new("ranges-at-once");
+        let file = fs.create(c"f", libc::S_IFREG | 0o600);
+        let mut ranges: Vec<_> =
+            (0..RANGES as u64).map(|index| Range { idx: 100 * index, len: 20 }).collect();
+        let mut iod = DfsIod { nr: RANGES as u64, rgs: at(&mut ranges[0]) };
+        let mut data = vec![7; 20 * RANGES];
+        let mut iov = iov(&mut data);
+        fs.calls.take_writes();
+        let written = dfs_writex(fs.dfs, file, at(&mut iod), at(&mut sgl(&mut iov)), Ptr::null());
+        assert_eq!((written, fs.calls.take_writes()), (0, 1));
+        assert_eq!(dfs_release(file), 0);
+    }
 }

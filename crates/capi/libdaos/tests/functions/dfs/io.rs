@@ -80,6 +80,19 @@ fn ranges_span_several_buffers() {
 }
 
 #[test]
+fn ranges_are_written_all_or_none() {
+    let fs = Fs::new();
+    let file = fs.file(c"f", b"data");
+    let mut ranges = [Range { idx: 0, len: 4 }, Range { idx: (1 << 63) - 1, len: 4 }];
+    let mut iod = DfsIod { nr: 2, rgs: list(&mut ranges) };
+    let mut parts = [iov(b"new data")];
+    let mut out = sgl(&mut parts);
+    assert_eq!(dfs_writex(fs.dfs, file, at(&mut iod), at(&mut out), WAIT), libc::EFBIG);
+    assert_eq!(fs.read(file, 0), Ok(b"data".to_vec()));
+    release(file);
+}
+
+#[test]
 fn number_of_short_ranges_is_limited() {
     const MOST: u64 = 16384;
     let fs = Fs::new();
