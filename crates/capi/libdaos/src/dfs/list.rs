@@ -37,6 +37,28 @@ impl Listing {
         }
     }
 
+    /// The next names, at most `most`, that take at most `room` bytes, each with a NUL. Also returns whether a name
+    /// follows that does not fit: the listing is then before that name.
+    fn names_within(&mut self, most: usize, room: usize) -> Result<(KeyBatch, bool)> {
+        let before = self.at.clone();
+        // A name takes at least two bytes.
+        let mut most = most.min(NAMES_PER_READ).min(room / 2 + 1);
+        let mut is_full = false;
+        loop {
+            let names = self.names(most)?;
+            let fitting = fitting(&names, room);
+            if fitting == names.len() {
+                // A shorter listing may end earlier, at the end of a shard.
+                return Ok((names, is_full && fitting == most));
+            }
+            // Lists again only the names that fit, so that the next call begins after them.
+            (self.at, most, is_full) = (before.clone(), fitting, true);
+            if fitting == 0 {
+                return Ok((KeyBatch::default(), true));
+            }
+        }
+    }
+
     pub(super) fn is_at_end(&self) -> bool {
         self.at.is_end()
     }
@@ -53,6 +75,18 @@ impl Listing {
     pub(super) fn keep(self) {
         list::write_anchor(self.anchor, self.at, &self.open.positions);
     }
+}
+
+/// Most names that `dfs_iterate` lists at a time.
+const NAMES_PER_READ: usize = 1024;
+
+/// Number of names from the first on that take at most `room` bytes, each with a NUL.
+fn fitting(names: &KeyBatch, room: usize) -> usize {
+    let sums = names.iter().scan(0, |sum, name| {
+        *sum += name.len() + 1;
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= room).count()
 }
 
 /// Most entries that one call returns.
@@ -161,27 +195,20 @@ pub extern "C" fn dfs_iterate(
         handles::mount(dfs)?;
         let mut listing = Listing::new(obj, anchor)?;
         let most = most(nr)?;
-        let (mut entries, mut bytes) = (0, 0);
+        let (mut entries, mut room, mut is_full) = (0, size, false);
         nr.set(0);
-        while entries < most && !listing.at.is_end() {
-            // One name at a time: the anchor must stay before the first name that exceeds `size`.
-            let before = listing.at.clone();
-            let names = listing.names(1)?;
-            let len = names.iter().map(|name| name.len() + 1).sum::<usize>();
-            if bytes + len > size {
-                listing.at = before;
-                break;
-            }
-            bytes += len;
+        while entries < most && !is_full && !listing.at.is_end() {
+            let (names, full) = listing.names_within(most - entries, room)?;
+            is_full = full;
             for name in names.iter() {
-                entries += 1;
+                (entries, room) = (entries + 1, room - name.len() - 1);
                 call(op, (dfs, obj), name, arg)?;
             }
         }
         nr.set(entries as u32);
-        let full = entries == 0 && !listing.at.is_end();
+        let nothing_fits = entries == 0 && is_full;
         listing.keep();
-        if full { Err(Errno::TOOBIG) } else { Ok(()) }
+        if nothing_fits { Err(Errno::TOOBIG) } else { Ok(()) }
     })
 }
 
@@ -246,4 +273,32 @@ pub extern "C" fn dfs_obj_anchor_set(obj: Ptr<DfsObj>, index: u32, anchor: Ptr<A
         list::write_anchor(anchor, At::Start, &open.positions);
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::dfs_release;
+    use super::super::intercepted::{Mounted, at};
+    use super::*;
+    use std::ffi::CString;
+
+    #[test]
+    fn an_iteration_lists_many_names_at_a_time() {
+        const NAMES: u32 = 1100;
+        let fs = Mounted::new("many-names");
+        let dir = fs.create(c"d", libc::S_IFDIR | 0o700);
+        let node = handles::file(dir).unwrap().directory().unwrap();
+        for number in 0..NAMES {
+            let name = CString::new(format!("name{number}")).unwrap();
+            node.create(name.as_bytes(), &::dfs::Create::with_mode(0o600)).unwrap();
+        }
+        let mut anchor = Anchor { kind: 0, shard: 0, flags: 0, sub_anchors: 0, buf: [0; 104] };
+        let mut count = 2 * NAMES;
+        fs.calls.take_listings();
+        let none = Ptr::null();
+        let listed = dfs_iterate(fs.dfs, dir, at(&mut anchor), at(&mut count), 1 << 20, None, none);
+        assert_eq!((listed, count), (0, NAMES));
+        assert!(fs.calls.take_listings() <= 3);
+        assert_eq!(dfs_release(dir), 0);
+    }
 }

@@ -108,6 +108,13 @@ fn iterations_stop_at_the_first_limit() {
     nr = 1000;
     assert_eq!(iterate(&mut nr, &mut start(), 1 << 20, None), 0);
     assert_eq!((nr, counted), (20, 20));
+    anchor = start();
+    while anchor.kind != 3 {
+        nr = 1000;
+        assert_eq!(iterate(&mut nr, &mut anchor, 35, Some(count)), 0);
+        assert!(nr == 3 || nr == 2);
+    }
+    assert_eq!(counter.cast::<u32>().get().unwrap(), 40, "each name once");
     release(dir);
 }
 
