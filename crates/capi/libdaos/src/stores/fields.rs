@@ -38,7 +38,14 @@ pub(super) const DOIT: c_uint = 4;
 /// An open field store, and its writer.
 pub(crate) struct OpenFields {
     store: FieldStore,
-    writer: Mutex<FieldWriter>,
+    writer: Mutex<Writer>,
+}
+
+/// The writer of an open store.
+struct Writer {
+    fields: FieldWriter,
+    /// Whether the store was closed. Calls that began before, or whose events wait, may still refer to the writer.
+    is_closed: bool,
 }
 
 /// Fields that a request selected.
@@ -46,11 +53,34 @@ pub(crate) struct Selected(Vec<Field>);
 
 impl OpenFields {
     fn new(store: FieldStore) -> Self {
-        Self { writer: Mutex::new(store.writer()), store }
+        let writer = Writer { fields: store.writer(), is_closed: false };
+        Self { writer: Mutex::new(writer), store }
     }
 
-    fn writer(&self) -> MutexGuard<'_, FieldWriter> {
+    fn writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a field by `add`. `NO_HDL` once the store is closed, because no call could flush the field.
+    fn add(&self, add: impl FnOnce(&mut FieldWriter) -> esker::types::Result<()>) -> Result<()> {
+        let mut writer = self.writer();
+        match writer.is_closed {
+            false => Ok(add(&mut writer.fields)?),
+            true => Err(Failure::new(
+                Code::NO_HDL,
+                "the field store was closed before the field was archived: wait for the event first",
+            )),
+        }
+    }
+
+    /// Closes the writer. Without `discard`, refuses to lose fields that wait for a flush.
+    fn close(&self, discard: bool) -> Result<()> {
+        let mut writer = self.writer();
+        if !discard {
+            check_flushed(&writer.fields)?;
+        }
+        writer.is_closed = true;
+        Ok(())
     }
 
     /// Reads a request of C, and expands it by the schema to the fields that it selects. Relative dates count from
@@ -59,17 +89,17 @@ impl OpenFields {
         let request = Request::from_pairs(arguments::pairs(request, pairs, "request")?)?;
         Ok(request.expand(self.store.schema(), Date::today())?)
     }
+}
 
-    /// Refuses to lose fields that wait for a flush.
-    fn check_flushed(&self) -> Result<()> {
-        match self.writer().pending() {
-            (0, _) => Ok(()),
-            (fields, _) => {
-                let text = format!(
-                    "{fields} fields wait for a flush: call esker_field_flush, or close with ESKER_DISCARD"
-                );
-                Err(Failure::new(Code::BUSY, text))
-            }
+/// Refuses to lose fields that wait for a flush.
+fn check_flushed(writer: &FieldWriter) -> Result<()> {
+    match writer.pending() {
+        (0, _) => Ok(()),
+        (fields, _) => {
+            let text = format!(
+                "{fields} fields wait for a flush: call esker_field_flush, or close with ESKER_DISCARD"
+            );
+            Err(Failure::new(Code::BUSY, text))
         }
     }
 }
@@ -124,9 +154,7 @@ pub extern "C" fn esker_field_store_close(fsh: Handle, flags: c_uint, ev: Ptr<Ev
         arguments::flags(flags, DISCARD)?;
         let fields = opened::<OpenFields>(fsh)?;
         Ok(move || {
-            if flags & DISCARD == 0 {
-                fields.check_flushed()?;
-            }
+            fields.close(flags & DISCARD != 0)?;
             drop(call::close_now::<OpenFields>(fsh)?);
             Ok(())
         })
@@ -160,7 +188,7 @@ pub extern "C" fn esker_field_archive(
         let fields = opened::<OpenFields>(fsh)?;
         let key = Key::from_pairs(arguments::pairs(key, pairs, "key")?)?;
         let data = arguments::bytes(data, size, "data")?;
-        Ok(move || Ok(fields.writer().archive(&key, data)?))
+        Ok(move || fields.add(|writer| writer.archive(&key, data)))
     })
 }
 
@@ -181,7 +209,7 @@ pub extern "C" fn esker_field_adopt(
         let path = PathBuf::from(arguments::text(path, "path")?);
         Ok(move || {
             check_file(&path, offset, size)?;
-            Ok(fields.writer().adopt(&key, &path, offset, size)?)
+            fields.add(|writer| writer.adopt(&key, &path, offset, size))
         })
     })
 }
@@ -207,7 +235,7 @@ fn check_file(path: &Path, offset: u64, size: u64) -> Result<()> {
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_field_pending(fsh: Handle, count: Ptr<u64>, bytes: Ptr<u64>) -> c_int {
     call::now(|| {
-        let (fields, sum) = opened::<OpenFields>(fsh)?.writer().pending();
+        let (fields, sum) = opened::<OpenFields>(fsh)?.writer().fields.pending();
         count.set(fields as u64);
         bytes.set(sum);
         Ok(())
@@ -219,7 +247,7 @@ pub extern "C" fn esker_field_pending(fsh: Handle, count: Ptr<u64>, bytes: Ptr<u
 pub extern "C" fn esker_field_flush(fsh: Handle, ev: Ptr<Event>) -> c_int {
     call::run(ev, || {
         let fields = opened::<OpenFields>(fsh)?;
-        Ok(move || Ok(fields.writer().flush()?))
+        Ok(move || Ok(fields.writer().fields.flush()?))
     })
 }
 
@@ -471,4 +499,33 @@ fn remove(
             Ok(())
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::init::daos_init;
+    use esker::Pool;
+    use esker::types::info::OpenMode;
+
+    #[test]
+    fn a_field_is_not_archived_once_its_store_is_closed() {
+        assert_eq!(daos_init(), 0);
+        let pool = Pool::connect("memory:archived-late", OpenMode::ReadWrite).unwrap();
+        let schema = Schema::parse("[run [type [step]]]", "schema").unwrap();
+        let store = FieldStore::create(&pool, "fields", &schema).unwrap();
+        let mut fsh = Handle { cookie: 0 };
+        // SAFETY: the handle stays where it is during the call.
+        call::open(OpenFields::new(store), unsafe { Ptr::new(&raw mut fsh) }).unwrap();
+        // A call whose event waits for a thread holds the store in this way.
+        let fields = opened::<OpenFields>(fsh).unwrap();
+        let key = Key::parse("run=a,type=fc,step=1").unwrap();
+        fields.add(|writer| writer.archive(&key, b"one")).unwrap();
+        assert_eq!(esker_field_store_close(fsh, 0, Ptr::null()), Code::BUSY.0);
+        fields.writer().fields.flush().unwrap();
+        assert_eq!(esker_field_store_close(fsh, 0, Ptr::null()), 0);
+        let late = fields.add(|writer| writer.archive(&key, b"two"));
+        assert_eq!(late.map_err(|failure| failure.code), Err(Code::NO_HDL));
+        assert_eq!(fields.writer().fields.pending().0, 0);
+    }
 }
