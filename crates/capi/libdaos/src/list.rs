@@ -3,12 +3,14 @@ use crate::abi::{self, EpochRange, Event, Handle, Iov, KeyDesc, Ptr, Recx, Sgl};
 use crate::code::{Code, Result};
 use crate::handles::{self, Entry};
 use crate::packing::Buffers;
+use crate::per_process::PerProcess;
 use crate::{boundary, convert, object, strict};
 use esker::types::KeyBatch;
 use esker::types::ops::{AkeyRef, Anchor, ListLimit, StoredExtent};
 use esker::{Access, Object};
 use std::collections::VecDeque;
 use std::ffi::c_int;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -193,8 +195,9 @@ impl RecordPage {
         Ok(())
     }
 
-    /// Lists extents in descending order. The store lists in ascending order, so all records are read, and the last
-    /// ones are returned first. The anchor stores the first record of the part that was returned already.
+    /// Lists extents in descending order. The store lists in ascending order, so all records below those that were
+    /// returned already are read, and the last ones are returned first. The anchor stores the first record that was
+    /// returned.
     async fn fill_descending(
         self,
         object: &Object,
@@ -205,17 +208,19 @@ impl RecordPage {
         let mut anchor = self.anchor.get()?;
         // Records below this one were not returned yet.
         let end = if anchor.kind == START { u64::MAX } else { anchor.sub_anchors };
-        let mut below = Vec::new();
-        let mut at = Anchor::Start;
-        while !at.is_end() {
-            below.extend(object.list_extents(key, &mut at, RECORDS_PER_READ, access).await?);
+        let (mut page, mut is_last) = (Vec::new(), true);
+        let (mut at, mut is_past) = (Anchor::Start, false);
+        while !at.is_end() && !is_past {
+            let found = object.list_extents(key, &mut at, RECORDS_PER_READ, access).await?;
+            is_past = found.last().is_some_and(|stored| stored.extent.start >= end);
+            page.extend(found.into_iter().filter(|stored| stored.extent.start < end));
+            let rest = page.len().saturating_sub(entries);
+            is_last &= rest == 0;
+            page.drain(..rest);
         }
-        below.retain(|stored| stored.extent.start < end);
-        let rest = below.len().saturating_sub(entries);
-        let mut page = below.split_off(rest);
         page.reverse();
         self.put(&page);
-        anchor.kind = if below.is_empty() { END } else { KEY };
+        anchor.kind = if is_last { END } else { KEY };
         anchor.sub_anchors = page.last().map_or(0, |stored| stored.extent.start);
         self.anchor.set(anchor);
         Ok(())
@@ -351,7 +356,18 @@ type Positions = VecDeque<(u64, Vec<u8>)>;
 
 /// Number of the next position. All handles share it, so that no handle finds the position of another one under the
 /// number in an anchor.
-static NEXT: AtomicU64 = AtomicU64::new(0);
+static NEXT: PerProcess<Next> = PerProcess::new();
+
+/// The next number. It starts at random, so that anchors of another process do not name positions of this one.
+struct Next(AtomicU64);
+
+impl Default for Next {
+    fn default() -> Self {
+        let random = RandomState::new().hash_one(std::process::id());
+        // Far from the end, so that numbers ascend.
+        Self(AtomicU64::new(random >> 1))
+    }
+}
 
 impl StoredPositions {
     fn positions(&self) -> MutexGuard<'_, Positions> {
@@ -360,11 +376,12 @@ impl StoredPositions {
 
     /// Stores a position that is too long for an anchor, and returns its number.
     fn put(&self, position: Vec<u8>) -> u64 {
+        let next = NEXT.get();
         let mut stored = self.positions();
         if stored.len() == STORED_MAX {
             stored.pop_front();
         }
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = next.0.fetch_add(1, Ordering::Relaxed);
         stored.push_back((number, position));
         number
     }
@@ -432,6 +449,7 @@ fn pack(buf: &mut [u8; 104], position: Vec<u8>, positions: &StoredPositions) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dfs::intercepted::{self, Mounted, at};
 
     fn round_trip(at: Anchor) -> Anchor {
         let positions = StoredPositions::default();
@@ -460,6 +478,70 @@ mod tests {
         assert_eq!(positions.get(first), None);
         assert_eq!(positions.get(last), Some(vec![STORED_MAX as u8]));
         assert_eq!(positions.get(last + 1), None);
+    }
+
+    #[test]
+    fn numbers_of_another_process_are_others() {
+        let [this, other] = [Next::default(), Next::default()].map(|next| next.0.into_inner());
+        assert_ne!(this, other);
+        assert!(this.max(other) <= u64::MAX >> 1);
+    }
+
+    /// Writes one record of one byte to each range.
+    fn put(oh: Handle, key: &mut Iov, recxs: &mut [Recx]) {
+        let mut data = vec![1; recxs.len()];
+        let (mut data, nr) = (intercepted::iov(&mut data), recxs.len() as u32);
+        let (name, recxs) = (*key, at(&mut recxs[0]));
+        let mut iod = abi::Iod { name, kind: abi::IOD_ARRAY, size: 1, flags: 0, nr, recxs };
+        let (mut sgl, th) = (intercepted::sgl(&mut data), Handle { cookie: 0 });
+        let (iods, sgls) = (at(&mut iod), at(&mut sgl));
+        let none = Ptr::null();
+        assert_eq!(object::daos_obj_update(oh, th, 0, at(key), 1, iods, sgls, none), 0);
+    }
+
+    /// A page of a descending listing reads no extents above those that were listed already.
+    #[test]
+    fn a_descending_listing_stops_where_it_continues() {
+        const EXTENTS: usize = 3 * RECORDS_PER_READ;
+        let fs = Mounted::new("descending");
+        let mut oh = Handle { cookie: 0 };
+        let mut oid = abi::ObjId { lo: 5, hi: 7 };
+        let generated = object::daos_obj_generate_oid2(fs.coh, at(&mut oid), 0, 0, 0, 0);
+        let none = Ptr::null();
+        let opened = object::daos_obj_open(fs.coh, oid, 4, at(&mut oh), none);
+        assert_eq!((generated, opened), (0, 0));
+        let mut name = *b"key";
+        let mut key = intercepted::iov(&mut name);
+        let mut recxs: Vec<_> =
+            (0..EXTENTS as u64).map(|index| Recx { idx: 2 * index, nr: 1 }).collect();
+        put(oh, &mut key, &mut recxs);
+        recxs.reverse();
+        let mut anchor = abi::Anchor { kind: 0, shard: 0, flags: 0, sub_anchors: 0, buf: [0; 104] };
+        for (page, reads) in recxs.chunks(RECORDS_PER_READ).zip([3, 2, 1]) {
+            let (mut found, mut size) = (vec![Recx::default(); page.len()], 0);
+            let (mut nr, th) = (page.len() as u32, Handle { cookie: 0 });
+            let (nr, recxs) = (at(&mut nr), at(&mut found[0]));
+            let (key, size, anchor) = (at(&mut key), at(&mut size), at(&mut anchor));
+            fs.calls.take_listings();
+            let listed = daos_obj_list_recx(
+                oh,
+                th,
+                key,
+                key,
+                size,
+                nr,
+                recxs,
+                Ptr::null(),
+                anchor,
+                0,
+                Ptr::null(),
+            );
+            assert_eq!((listed, nr.get().unwrap()), (0, page.len() as u32));
+            assert_eq!(found, page);
+            let made = fs.calls.take_listings();
+            assert!(made <= reads + 1, "{made} for {reads}");
+        }
+        assert_eq!(anchor.kind, END);
     }
 
     #[test]

@@ -65,9 +65,9 @@ pub(super) struct Run {
 }
 
 impl Akey {
-    /// Reads which records of an akey the pipeline needs. `INVAL` if ranges overlap, or the data exceeds
-    /// [`RECORD_MAX`].
-    fn new(iod: &Iod) -> Result<Self> {
+    /// Reads which records of an akey the pipeline needs. `INVAL` if ranges overlap, or the data exceeds `left` bytes,
+    /// of which it takes its own.
+    fn new(iod: &Iod, left: &mut u64) -> Result<Self> {
         let extents = match (iod.kind, iod.nr) {
             (IOD_SINGLE, 1) => Extents::Many(Vec::new()),
             (IOD_ARRAY, 1..) => Extents::new(iod.recxs, u64::from(iod.nr))?,
@@ -77,9 +77,7 @@ impl Akey {
             return Err(Code::INVAL);
         }
         let size = if iod.kind == IOD_ARRAY { extents.bytes(iod.size)? } else { iod.size };
-        if size > RECORD_MAX {
-            return Err(Code::INVAL);
-        }
+        *left = left.checked_sub(size).ok_or(Code::INVAL)?;
         let ranges = extents.as_slice().iter().map(|extent| (extent.start, extent.count)).collect();
         let name = convert::key_in(&iod.name)?.to_vec();
         Ok(Self { name, kind: iod.kind, extents, ranges, room: vec![0; size as usize] })
@@ -95,7 +93,9 @@ impl Run {
             return Err(Code::INVAL);
         }
         let akeys = arguments.iods.list(count as usize)?;
-        let akeys = akeys.iter().map(Akey::new).collect::<Result<Vec<_>>>()?;
+        let mut left = RECORD_MAX;
+        let akeys = akeys.iter().map(|iod| Akey::new(iod, &mut left));
+        let akeys = akeys.collect::<Result<Vec<_>>>()?;
         if room > 0 {
             arguments.kds.needed()?;
         }
@@ -237,11 +237,14 @@ async fn fetch(
     access: Access<'_>,
 ) -> Result<Vec<(u64, usize)>> {
     let fetches = akeys.iter_mut().map(|akey| {
-        akey.room.fill(0);
-        let sink = Sink::One(&mut akey.room);
+        let room = &mut akey.room;
         match akey.kind {
-            IOD_ARRAY => Fetch::array(&akey.name, 0, akey.extents.as_slice(), sink),
-            _ => Fetch::single(&akey.name, sink),
+            IOD_ARRAY => {
+                // Records that do not exist read as zeros.
+                room.fill(0);
+                Fetch::array(&akey.name, 0, akey.extents.as_slice(), Sink::One(room))
+            }
+            _ => Fetch::single(&akey.name, Sink::One(room)),
         }
     });
     let mut fetches: Vec<_> = fetches.collect();
@@ -267,4 +270,20 @@ fn aggregate(
 /// Copies a key or value to the buffers. `REC2BIG` if none has room for it.
 fn put(buffers: &mut Buffers, data: &[u8]) -> Result<()> {
     if buffers.push(data)? { Ok(()) } else { Err(Code::REC2BIG) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dfs::intercepted::iov;
+
+    #[test]
+    fn akeys_of_a_record_share_the_limit_of_its_size() {
+        let mut name = *b"akey";
+        let (name, recxs) = (iov(&mut name), Ptr::null());
+        let iod = Iod { name, kind: IOD_SINGLE, size: 40 << 20, flags: 0, nr: 1, recxs };
+        let mut left = RECORD_MAX;
+        assert!(Akey::new(&iod, &mut left).is_ok());
+        assert_eq!(Akey::new(&iod, &mut left).map(drop), Err(Code::INVAL));
+    }
 }
