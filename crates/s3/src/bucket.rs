@@ -13,7 +13,7 @@ use dfs::{
 use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode};
 use esker::types::ops::Anchor;
-use esker::types::{ErrorKind, check_label};
+use esker::types::{ErrorKind, Uuid, check_label};
 use esker::{Container, Pool, Wait};
 use ring::rand::{SecureRandom, SystemRandom};
 use s3s::S3ErrorCode;
@@ -34,7 +34,7 @@ pub(crate) struct Buckets {
     pool: Pool,
     /// The open buckets, by name. Locked only for lookups, never while a container is opened or removed.
     slots: Mutex<HashMap<String, Arc<Slot>>>,
-    /// Time after which a change verifies the name of an open container again: [`BUCKET_NAME_SECONDS`].
+    /// Time after which [`Buckets::recent`] verifies the name of an open container again: [`BUCKET_NAME_SECONDS`].
     name_interval: Duration,
 }
 
@@ -94,17 +94,27 @@ impl Buckets {
         self.with_slot(name, |slot| self.open(name, slot))
     }
 
-    /// The bucket that has this name now. An open container that was renamed or destroyed meanwhile is closed.
+    /// The bucket that has this name now. An open container that was renamed or destroyed meanwhile is closed. While the
+    /// list of containers cannot be read, for example because a node is lost, the open container is used.
     ///
     /// # Errors
-    /// The errors of [`Buckets::get`], and of reading the list of containers.
+    /// The errors of [`Buckets::get`].
     pub(crate) fn current(&self, name: &str) -> Outcome<Opened> {
         let opened = self.get(name)?;
-        if has_label(opened.container(), name)? {
+        if has_name(opened.container(), name).unwrap_or(true) {
             return Ok(opened);
         }
         self.close(name);
         self.get(name)
+    }
+
+    /// The bucket of this name. Verifies at intervals that the open container still has the name.
+    ///
+    /// # Errors
+    /// The errors of [`Buckets::get`].
+    pub(crate) fn recent(&self, name: &str) -> Outcome<Opened> {
+        let is_due = self.with_slot(name, |slot| Ok(self.is_name_due(slot)))?;
+        if is_due { self.current(name) } else { self.get(name) }
     }
 
     /// The bucket in a slot, which is mounted if the slot is empty.
@@ -183,15 +193,7 @@ impl Buckets {
     /// # Errors
     /// The errors of [`Buckets::get`]; `InvalidBucketState` if the container holds no files.
     pub(crate) fn files(&self, name: &str) -> Outcome<Bucket> {
-        let (bucket, is_due) = self.with_slot(name, |slot| {
-            let bucket = self.open_files(name, slot)?;
-            Ok((bucket, self.is_name_due(slot)))
-        })?;
-        // While the list of containers cannot be read, for example because a node is lost, the open container is used.
-        if !is_due || has_label(bucket.fs().container(), name).unwrap_or(true) {
-            return Ok(bucket);
-        }
-        self.close(name);
+        self.recent(name)?;
         self.with_slot(name, |slot| self.open_files(name, slot))
     }
 
@@ -260,7 +262,9 @@ impl Buckets {
         name: &str,
         is_empty: impl FnOnce(&Bucket) -> Outcome<bool>,
     ) -> Outcome<()> {
-        self.current(name)?;
+        if !has_name(self.get(name)?.container(), name)? {
+            self.close(name);
+        }
         self.with_slot(name, |slot| {
             let bucket = self.open_files(name, slot)?;
             // The slot and this function have one reference each; another one belongs to a request.
@@ -296,11 +300,14 @@ fn is_used(slot: &Arc<Slot>) -> bool {
         || lock(slot).as_ref().is_some_and(|mounted| mounted.opened.is_used())
 }
 
-/// True if an open container still has this label: it was neither renamed nor destroyed.
-fn has_label(container: &Container, label: &str) -> Outcome<bool> {
+/// True if an open container still has this label or UUID: it was neither renamed nor destroyed.
+fn has_name(container: &Container, name: &str) -> Outcome<bool> {
     match container.query().wait() {
         Err(error) if error.kind() == ErrorKind::NoHandle => Ok(false),
-        found => Ok(found?.label == label),
+        found => {
+            let found = found?;
+            Ok(found.label == name || Uuid::parse(name) == Some(found.uuid))
+        }
     }
 }
 
@@ -484,6 +491,9 @@ mod tests {
     use super::*;
     use crate::put::tests::put_small;
     use crate::remove::is_empty;
+    use esker::backend::{Reply, memory::Memory};
+    use esker_conformance::between::{Between, Interceptor};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     /// `esker cont create --type posix` creates the container first.
     #[test]
@@ -565,6 +575,44 @@ mod tests {
         buckets.pool.destroy_container("b", true).wait().unwrap();
         let missing = buckets.current("b").err().unwrap();
         assert!(missing.is_code("NoSuchBucket"), "{missing:?}");
+    }
+
+    #[test]
+    fn bucket_named_by_its_uuid_stays_open() {
+        let mut buckets = buckets("s3-buckets-uuid", &["b"]);
+        buckets.name_interval = Duration::ZERO;
+        let uuid = buckets.list().unwrap()[0].uuid.to_string();
+        let [one, other] = [(); 2].map(|()| buckets.files(&uuid).unwrap());
+        assert!(Arc::ptr_eq(&one.0, &other.0));
+    }
+
+    /// Fails all calls once it is lost.
+    #[derive(Default)]
+    struct Losable(AtomicBool);
+
+    impl Interceptor for Losable {
+        fn pass<'a, T: Send + Unpin + 'a>(
+            &'a self,
+            call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
+        ) -> Reply<'a, T> {
+            if self.0.load(Ordering::Relaxed) {
+                return Reply::Ready(Err(ErrorKind::TimedOut.into()));
+            }
+            call()
+        }
+    }
+
+    #[test]
+    fn open_bucket_is_used_while_containers_cannot_be_listed() {
+        let (node, memory) = (Arc::<Losable>::default(), Arc::new(Memory::new(1)));
+        let pool: Arc<dyn esker::backend::Pool> = Arc::new(Between::before(memory, &node));
+        let mut buckets = Buckets::new(Pool::from_backend(pool, OpenMode::ReadWrite));
+        buckets.name_interval = Duration::ZERO;
+        buckets.create("b").unwrap();
+        buckets.get("b").unwrap();
+        node.0.store(true, Ordering::Relaxed);
+        assert!(buckets.current("b").is_ok() && buckets.files("b").is_ok());
+        assert!(buckets.remove("b", |_| Ok(true)).is_err());
     }
 
     #[test]

@@ -89,7 +89,8 @@ pub const LEFT_OVER_SECONDS: i64 = 3600;
 /// Most buckets in a page of their list that a client asks for (S3).
 pub const LIST_BUCKETS_MAX: usize = 10_000;
 
-/// Seconds after which a change of a bucket verifies again that the open container has the bucket's name.
+/// Seconds after which a change of a bucket, `GetBucketLocation` or `GetBucketVersioning` verifies again that the open
+/// container has the bucket's name.
 pub const BUCKET_NAME_SECONDS: u64 = 5;
 
 /// Buckets that are open at a time; beyond that, idle ones are closed.

@@ -139,7 +139,7 @@ impl S3 for Service {
         &self,
         req: S3Request<GetBucketLocationInput>,
     ) -> S3Result<S3Response<GetBucketLocationOutput>> {
-        let found = self.buckets.current(&req.input.bucket);
+        let found = self.buckets.recent(&req.input.bucket);
         self.answer(&req.input.bucket, found.map(|_| GetBucketLocationOutput::default()))
     }
 
@@ -148,7 +148,7 @@ impl S3 for Service {
         &self,
         req: S3Request<GetBucketVersioningInput>,
     ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
-        let found = self.buckets.current(&req.input.bucket);
+        let found = self.buckets.recent(&req.input.bucket);
         self.answer(&req.input.bucket, found.map(|_| GetBucketVersioningOutput::default()))
     }
 
