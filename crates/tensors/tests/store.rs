@@ -79,7 +79,7 @@ fn attributes_and_names_are_read_as_they_were_put() {
         assert_eq!(store.open_tensor("second").unwrap().uuid(), uuid);
         let listed = store.list().unwrap();
         assert_eq!((listed.len(), listed[0].name.as_deref()), (1, Some("second")));
-        assert_eq!(store.remove("second").unwrap(), uuid);
+        assert_eq!(store.remove("second").unwrap(), Some(uuid));
         assert_eq!(store.open_tensor(&uuid.to_string()).unwrap_err().kind(), ErrorKind::NotFound);
         assert!(store.list().unwrap().is_empty());
     });

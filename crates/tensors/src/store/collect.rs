@@ -1,6 +1,6 @@
 //! Garbage collection of PUTs that were never committed, and of tensors that were removed or replaced.
 use super::names::all_keys;
-use super::records::now_ms;
+use super::records::{now_ms, unless_damaged};
 use super::{TensorStore, layout};
 use crate::messages::{State, TensorRecord};
 use esker::{Access, Wait};
@@ -23,7 +23,7 @@ pub struct Collected {
     /// while it freed a tensor.
     pub objects: u64,
     /// PUTs and removed tensors that are too young, and removed tensors that a process still reads. Also tensors whose
-    /// records are damaged: [`TensorStore::check`] reports them, [`TensorStore::remove`] removes them.
+    /// records or names are damaged: [`TensorStore::check`] reports them, [`TensorStore::remove`] removes them.
     pub kept: u64,
 }
 
@@ -61,11 +61,11 @@ impl TensorStore {
             };
             objects.remove(&layout::data_oid(uuid, record.object_class));
             objects.remove(&layout::parts_oid(uuid, record.object_class));
-            match self.decide(uuid, &record, age_ms, doit)? {
-                Decision::Visible => {}
-                Decision::Kept => collected.kept += 1,
-                Decision::Put => collected.puts += 1,
-                Decision::Removed => collected.removed += 1,
+            match unless_damaged(self.decide(uuid, &record, age_ms, doit).map(Some))? {
+                Some(Decision::Visible) => {}
+                Some(Decision::Kept) | None => collected.kept += 1,
+                Some(Decision::Put) => collected.puts += 1,
+                Some(Decision::Removed) => collected.removed += 1,
             }
         }
         for oid in &objects {

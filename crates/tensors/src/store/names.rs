@@ -1,5 +1,6 @@
 //! Look-up, listing, renaming and removal of tensors.
-use super::{Tensor, TensorStore, layout, records::now_ms};
+use super::records::{now_ms, unless_damaged};
+use super::{Tensor, TensorStore, layout};
 use crate::dtype::DataType;
 use crate::limits::NAME_BYTES_MAX;
 use crate::messages::{State, TensorRecord};
@@ -182,8 +183,8 @@ impl TensorStore {
     }
 
     /// All visible tensors: those with names first, sorted by name, then the others by time. A tensor that is replaced
-    /// or renamed during the listing is listed as before or as after. Tensors with damaged records are left out:
-    /// [`TensorStore::check`] reports them.
+    /// or renamed during the listing is listed as before or as after. Tensors with damaged records or names are left
+    /// out: [`TensorStore::check`] reports them.
     ///
     /// # Errors
     /// Errors of the backend; [`ErrorKind::Again`] if a tensor is replaced over and over.
@@ -191,7 +192,7 @@ impl TensorStore {
         let access = self.access();
         let mut names: HashMap<Uuid, String> = HashMap::new();
         for name in all_keys(&self.names, access)? {
-            if let Some(uuid) = self.named(&name, access)? {
+            if let Some(uuid) = self.readable_name(&name, access)? {
                 names.insert(uuid, name);
             }
         }
@@ -205,10 +206,10 @@ impl TensorStore {
             let name = match names.get(&uuid).filter(|name| record.names.contains(name)) {
                 Some(name) => Some(name.clone()),
                 // The name may refer to it since a moment ago.
-                None => self.name_of(uuid, &record, access)?,
+                None => unless_damaged(self.name_of(uuid, &record, access))?,
             };
             if name.is_some() || record.names.is_empty() {
-                listed.insert(uuid, Listed::new(uuid, name, &record)?);
+                listed.extend(Listed::new(uuid, name, &record).map(|shown| (uuid, shown)));
             }
         }
         self.list_replaced(names, &mut listed)?;
@@ -229,7 +230,8 @@ impl TensorStore {
             }
             match self.find(&name) {
                 Ok((uuid, record)) if !listed.contains_key(&uuid) => {
-                    listed.insert(uuid, Listed::new(uuid, Some(name), &record)?);
+                    listed
+                        .extend(Listed::new(uuid, Some(name), &record).map(|shown| (uuid, shown)));
                 }
                 Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => {
                     return Err(error);
@@ -260,7 +262,8 @@ impl TensorStore {
     fn rename_in(&self, from: &str, to: &str, access: Access<'_>) -> Result<Option<Uuid>> {
         let (uuid, mut record) = self.find_in(from, access)?;
         let before = std::mem::replace(&mut record.names, vec![to.to_owned()]);
-        if before.iter().any(|name| name == to) && self.named(to, access)? == Some(uuid) {
+        let named = self.readable_name(to, access)?;
+        if before.iter().any(|name| name == to) && named == Some(uuid) {
             return Ok(None);
         }
         // Without a transaction, each change is visible by itself.
@@ -268,7 +271,7 @@ impl TensorStore {
         if is_single && !before.is_empty() {
             record.names.extend(before.iter().cloned());
         }
-        let replaced = self.named(to, access)?.filter(|other| *other != uuid);
+        let replaced = named.filter(|other| *other != uuid);
         // A tensor without names is visible as long as its record has none. So its record gets the name last.
         if !(is_single && before.is_empty()) {
             self.put_record(uuid, &record, access)?;
@@ -298,46 +301,51 @@ impl TensorStore {
     }
 
     /// Removes a tensor by its name or UUID. Processes that have it open can still read it. The elements of a tensor
-    /// whose record is damaged are freed by the next collection.
+    /// whose record or name is damaged are freed by the next collection. Returns its UUID, which a damaged name lacks.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if no visible tensor has it.
-    pub fn remove(&self, name: &str) -> Result<Uuid> {
+    pub fn remove(&self, name: &str) -> Result<Option<Uuid>> {
         self.check_writable()?;
         let uuid = self.atomically(|access| {
             let (uuid, record) = match self.find_in(name, access) {
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    return self.remove_damaged(name, error, access);
+                    return self.remove_damaged(name, access);
                 }
                 found => found?,
             };
             self.remove_names(uuid, &record.names, access)?;
             self.mark_removed(uuid, access)?;
-            Ok(uuid)
+            Ok(Some(uuid))
         })?;
         // If this fails, a later collection frees the tensor.
-        let _ = self.retire(uuid);
+        let _ = uuid.map(|uuid| self.retire(uuid));
         Ok(uuid)
     }
 
     /// Removes those of `names` that refer to a tensor.
     fn remove_names(&self, uuid: Uuid, names: &[String], access: Access<'_>) -> Result<()> {
         for name in names {
-            if self.named(name, access)? == Some(uuid) {
+            if self.readable_name(name, access)? == Some(uuid) {
                 self.names.remove(name.as_bytes(), Cond::NONE, access).wait()?;
             }
         }
         Ok(())
     }
 
-    /// Removes a damaged record, which cannot be read because of `error`, and the names that refer to it.
-    fn remove_damaged(&self, name: &str, error: Error, access: Access<'_>) -> Result<Uuid> {
-        let uuid =
-            Uuid::parse(name).map_or_else(|| self.named(name, access), |uuid| Ok(Some(uuid)));
-        let uuid = uuid?.ok_or(error)?;
+    /// Removes a damaged record and the names that refer to it, or a damaged name.
+    fn remove_damaged(&self, name: &str, access: Access<'_>) -> Result<Option<Uuid>> {
+        let uuid = match Uuid::parse(name) {
+            Some(uuid) => Some(uuid),
+            None => self.readable_name(name, access)?,
+        };
+        let Some(uuid) = uuid else {
+            self.names.remove(name.as_bytes(), Cond::NONE, access).wait()?;
+            return Ok(None);
+        };
         self.remove_names(uuid, &all_keys(&self.names, access)?, access)?;
         self.tensors.remove(uuid.to_string().as_bytes(), Cond::NONE, access).wait()?;
-        Ok(uuid)
+        Ok(Some(uuid))
     }
 
     /// Makes a tensor visible, under `name` if that is given. Returns the tensor that it replaces.
@@ -353,7 +361,7 @@ impl TensorStore {
         record.committed_ms = now_ms();
         record.sparse = sparse;
         record.names = name.map(str::to_owned).into_iter().collect();
-        let replaced = name.map_or(Ok(None), |name| self.named(name, access))?;
+        let replaced = name.map_or(Ok(None), |name| self.readable_name(name, access))?;
         self.put_record(uuid, &record, access)?;
         let Some(name) = name else { return Ok(None) };
         // Without transactions, this change makes the tensor visible.
@@ -386,11 +394,11 @@ pub(super) fn aborted_put_error(uuid: Uuid) -> Error {
 }
 
 impl Listed {
-    /// The tensor as a listing shows it.
-    fn new(uuid: Uuid, name: Option<String>, record: &TensorRecord) -> Result<Self> {
+    /// The tensor as a listing shows it. `None` if its record is damaged.
+    fn new(uuid: Uuid, name: Option<String>, record: &TensorRecord) -> Option<Self> {
         let committed = UNIX_EPOCH + Duration::from_millis(record.committed_ms);
-        let (bytes, shape) = (record.grid()?.bytes(), record.shape.clone());
-        Ok(Self { uuid, name, data_type: record.data_type()?.clone(), shape, bytes, committed })
+        let (bytes, shape) = (record.grid().ok()?.bytes(), record.shape.clone());
+        Some(Self { uuid, name, data_type: record.data_type.clone()?, shape, bytes, committed })
     }
 
     /// Key for sorting: tensors with names by name, then the others by time.
@@ -407,37 +415,92 @@ mod tests {
     use esker_types::info::OpenMode;
     use std::sync::Arc;
 
-    #[test]
-    fn damaged_records_are_left_out_and_can_be_removed() {
+    /// A new store in memory.
+    fn new_store() -> TensorStore {
         let pool: Arc<dyn esker::backend::Pool> = Arc::new(Faulty::new(Fault::None));
         let pool = esker::Pool::from_backend(pool, OpenMode::ReadWrite);
-        let store = TensorStore::create(&pool, "tensors").unwrap();
-        let put = |name| {
-            let new = NewTensor::new(DataType::parse("|u1").unwrap(), &[1]);
-            store.put(&new, &Strided::contiguous(&[1], &[1], 1).unwrap(), Some(name)).unwrap()
-        };
-        let damage = |uuid: Uuid| {
-            let key = uuid.to_string();
-            store
-                .tensors
-                .put(key.as_bytes(), b"\x0a\x7f", Cond::NONE, Access::Latest)
-                .wait()
-                .unwrap();
-        };
-        let (one, two) = (put("a"), put("b"));
-        put("c");
-        damage(one);
-        damage(two);
-        let names: Vec<_> =
-            store.list().unwrap().into_iter().map(|one| one.name.unwrap()).collect();
-        assert_eq!(names, ["c"]);
+        TensorStore::create(&pool, "tensors").unwrap()
+    }
+
+    /// Stores a tensor of one element.
+    fn put(store: &TensorStore, name: &str) -> Uuid {
+        let new = NewTensor::new(DataType::parse("|u1").unwrap(), &[1]);
+        store.put(&new, &Strided::contiguous(&[1], &[1], 1).unwrap(), Some(name)).unwrap()
+    }
+
+    /// Replaces the record of a tensor.
+    fn damage(store: &TensorStore, uuid: Uuid, record: &[u8]) {
+        let key = uuid.to_string();
+        store.tensors.put(key.as_bytes(), record, Cond::NONE, Access::Latest).wait().unwrap();
+    }
+
+    /// The names of all tensors in a listing.
+    fn listed(store: &TensorStore) -> Vec<String> {
+        store.list().unwrap().into_iter().map(|one| one.name.unwrap()).collect()
+    }
+
+    #[test]
+    fn damaged_records_are_left_out_and_can_be_removed() {
+        let store = new_store();
+        let [one, two, _] = ["a", "b", "c"].map(|name| put(&store, name));
+        damage(&store, one, b"\x0a\x7f");
+        damage(&store, two, b"\x0a\x7f");
+        assert_eq!(listed(&store), ["c"]);
         let collected = store.collect(Duration::ZERO, true).unwrap();
         assert_eq!((collected.objects, collected.kept), (0, 2));
-        assert_eq!(store.remove("a").unwrap(), one);
-        assert_eq!(store.remove(&two.to_string()).unwrap(), two);
+        assert_eq!(store.remove("a").unwrap(), Some(one));
+        assert_eq!(store.remove(&two.to_string()).unwrap(), Some(two));
         let collected = store.collect(Duration::ZERO, true).unwrap();
         assert_eq!((collected.objects, collected.kept), (2, 0));
         assert_eq!(store.check(true).unwrap().problems, [""; 0]);
+    }
+
+    #[test]
+    fn records_without_a_type_are_left_out_and_can_be_removed() {
+        let store = new_store();
+        let [one, _] = ["a", "b"].map(|name| put(&store, name));
+        let mut record = store.record(one, Access::Latest).unwrap().unwrap();
+        record.data_type = None;
+        damage(&store, one, &record.bytes().unwrap());
+        assert_eq!(listed(&store), ["b"]);
+        assert_eq!(store.remove("a").unwrap(), Some(one));
+        assert_eq!(store.check(true).unwrap().problems, [""; 0]);
+    }
+
+    #[test]
+    fn damaged_names_are_left_out_and_can_be_removed_and_replaced() {
+        let store = new_store();
+        let [one, ..] = ["a", "b", "c"].map(|name| put(&store, name));
+        for name in [b"a", b"b"] {
+            store.names.put(name, b"x", Cond::NONE, Access::Latest).wait().unwrap();
+        }
+        assert_eq!(listed(&store), ["c"]);
+        let collected = store.collect(Duration::ZERO, true).unwrap();
+        assert_eq!((collected.objects, collected.kept), (0, 2));
+        put(&store, "b");
+        assert_eq!(store.remove(&one.to_string()).unwrap(), Some(one));
+        assert_eq!(store.remove("a").unwrap(), None);
+        assert_eq!(listed(&store), ["b", "c"]);
+        assert_eq!(store.collect(Duration::ZERO, true).unwrap().kept, 0);
+        assert_eq!(store.check(true).unwrap().problems, [""; 0]);
+    }
+
+    #[test]
+    fn tensors_with_damaged_records_can_be_replaced() {
+        let store = new_store();
+        for uuid in ["a", "b", "c"].map(|name| put(&store, name)) {
+            damage(&store, uuid, b"\x0a\x7f");
+        }
+        put(&store, "a");
+        let fresh = put(&store, "fresh");
+        store.rename("fresh", "b").unwrap();
+        store.remove("c").unwrap();
+        assert_eq!(
+            (listed(&store), store.find("b").unwrap().0),
+            (vec!["a".into(), "b".into()], fresh)
+        );
+        let collected = store.collect(Duration::ZERO, true).unwrap();
+        assert_eq!((collected.objects, collected.kept), (3, 0));
     }
 
     #[test]

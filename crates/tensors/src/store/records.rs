@@ -16,6 +16,14 @@ pub(super) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// `None` in place of the error for damage, which [`TensorStore::check`] reports.
+pub(super) fn unless_damaged<T>(found: Result<Option<T>>) -> Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
+        found => found,
+    }
+}
+
 impl TensorRecord {
     /// The shape and the chunks of the tensor.
     pub(super) fn grid(&self) -> Result<Grid> {
@@ -45,10 +53,7 @@ impl TensorStore {
         uuid: Uuid,
         access: Access<'_>,
     ) -> Result<Option<TensorRecord>> {
-        match self.record(uuid, access) {
-            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
-            record => record,
-        }
+        unless_damaged(self.record(uuid, access))
     }
 
     /// Stores the record of a tensor.
@@ -76,6 +81,12 @@ impl TensorStore {
             let text = format!("the name {name:?} has no valid UUID: run `esker tensor check`");
             Error::new(ErrorKind::Corrupt, text)
         })
+    }
+
+    /// The tensor to which a name refers, `None` also if the name is damaged. [`TensorStore::check`] reports damaged
+    /// names.
+    pub(super) fn readable_name(&self, name: &str, access: Access<'_>) -> Result<Option<Uuid>> {
+        unless_damaged(self.named(name, access))
     }
 
     /// True if a tensor with this record is visible.
@@ -116,9 +127,11 @@ impl TensorStore {
         Ok(None)
     }
 
-    /// Records that a tensor is no longer visible.
+    /// Records that a tensor is no longer visible. Removes a damaged record: the next collection frees the elements.
     pub(super) fn mark_removed(&self, uuid: Uuid, access: Access<'_>) -> Result<()> {
-        let Some(mut record) = self.record(uuid, access)? else { return Ok(()) };
+        let Some(mut record) = self.readable_record(uuid, access)? else {
+            return self.tensors.remove(uuid.to_string().as_bytes(), Cond::NONE, access).wait();
+        };
         record.set_state(State::Removed);
         record.removed_ms = now_ms();
         self.put_record(uuid, &record, access)

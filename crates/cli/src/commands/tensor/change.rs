@@ -75,8 +75,8 @@ impl Remove {
     pub(super) fn run(self) -> Result<Answer> {
         let store = open(&self.container, OpenMode::ReadWrite, None)?;
         let removed = self.tensors.iter().map(|name| store.remove(name));
-        let removed: Vec<_> =
-            removed.map(|uuid| uuid.map(|uuid| uuid.to_string())).collect::<Result<_>>()?;
+        let removed = removed.map(|uuid| Ok(uuid?.map(|uuid| uuid.to_string())));
+        let removed: Vec<_> = removed.collect::<Result<_>>()?;
         Ok(Answer::new(json!({"removed": removed}), ""))
     }
 }
