@@ -42,6 +42,47 @@ fn names_that_are_not_stored_select_nothing() {
     assert_eq!(store.field(field.key()).unwrap().read().unwrap(), b"x");
 }
 
+/// They would remove fields that were archived with other values.
+#[test]
+fn removals_refuse_names_that_are_not_stored() {
+    let place = Place::new("unkept-removal");
+    let schema = Schema::parse("[class [type [step: Step, model-]]]", "test").unwrap();
+    let store = FieldStore::create(&place.pool(), &place.label, &schema).unwrap();
+    let mut writer = store.writer();
+    writer.archive(&Key::parse("class=od,type=fc,step=0,model=x").unwrap(), b"x").unwrap();
+    writer.flush().unwrap();
+    let other = select(&store, "class=od,model=y");
+    for refused in [
+        store.wipe(&other, true, |_| Ok(())).map(drop),
+        store.purge(&other, true, |_| Ok(())).map(drop),
+        store.check_wipe(&other),
+        store.check_move(&other),
+    ] {
+        let error = refused.unwrap_err();
+        assert!(error.message().contains("leave model out"), "{error}");
+    }
+    assert_eq!(store.list(&other).unwrap().len(), 1);
+    assert_eq!(store.wipe(&select(&store, "class=od"), true, |_| Ok(())).unwrap().fields, 1);
+}
+
+/// The rules keep the same names, on different levels.
+#[test]
+fn key_whose_complete_key_fits_another_rule_is_refused() {
+    let place = Place::new("unkept-rules");
+    let schema =
+        "[class [type [step: Step, note: Ignore]]] [class [step: Step [type, mark: Ignore]]]";
+    let schema = Schema::parse(schema, "test").unwrap();
+    let store = FieldStore::create(&place.pool(), &place.label, &schema).unwrap();
+    let (rest, mut writer) = ("class=od,type=fc,step=0", store.writer());
+    let marked = Key::parse(&format!("{rest},mark=1")).unwrap();
+    let refused = writer.archive(&marked, b"marked").unwrap_err();
+    assert!(refused.message().contains("another field"), "{refused}");
+    writer.archive(&Key::parse(&format!("{rest},note=1")).unwrap(), b"noted").unwrap();
+    writer.flush().unwrap();
+    let listed = store.list(&Selection::everything(store.schema())).unwrap();
+    assert_eq!(store.field(&listed[0].key).unwrap().read().unwrap(), b"noted");
+}
+
 #[test]
 fn with_expect_any_fields_may_be_missing() {
     let (_, store) = store();

@@ -208,7 +208,7 @@ impl FieldStore {
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (store, key) = (self.store(py)?, request::key(key)?);
-        let split = call(py, || store.schema().split(&key?))?;
+        let split = call(py, || store.schema().split_strictly(&key?))?;
         let (rule, explained) = (&store.schema().rules()[split.rule], PyDict::new(py));
         explained.set_item("rule", rule.to_string())?;
         explained.set_item("line", rule.line())?;

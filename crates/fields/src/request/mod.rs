@@ -174,7 +174,7 @@ const PROCESSING: [&str; 13] = [
 
 /// Expands a request: each name with its values in canonical form.
 pub(super) fn expand(request: &Request, schema: &Schema, today: Date) -> Result<Selection> {
-    let (mut wanted, mut any) = (Vec::new(), false);
+    let (mut wanted, mut any, mut unkept) = (Vec::new(), false, None);
     for (name, raw) in request.iter() {
         let kinds = schema.kinds(name);
         if kinds.is_empty() {
@@ -187,6 +187,7 @@ pub(super) fn expand(request: &Request, schema: &Schema, today: Date) -> Result<
         }
         // Fields do not have such names, although the keys under which they were archived may.
         if schema.is_unkept(name) {
+            unkept = Some(name.to_owned());
             continue;
         }
         let optional = schema.is_optional(name);
@@ -194,7 +195,7 @@ pub(super) fn expand(request: &Request, schema: &Schema, today: Date) -> Result<
         wanted.push(Wanted::new(name, kinds, values, optional));
     }
     let mut selection = Selection::new(schema, wanted);
-    selection.any = any;
+    (selection.any, selection.unkept) = (any, unkept);
     Ok(selection)
 }
 

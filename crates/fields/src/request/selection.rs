@@ -21,6 +21,8 @@ pub struct Selection {
     wanted: Vec<Wanted>,
     /// Whether fields may be missing: `expect=any`.
     pub(super) any: bool,
+    /// A name of the request that selects nothing, because the schema does not store its values.
+    pub(super) unkept: Option<String>,
 }
 
 /// The wanted values of one name.
@@ -155,7 +157,7 @@ pub struct Position {
 impl Selection {
     /// A selection of the fields that have one of the wanted values of each name.
     pub(super) fn new(schema: &Schema, wanted: Vec<Wanted>) -> Self {
-        Self { schema: schema.clone(), wanted, any: false }
+        Self { schema: schema.clone(), wanted, any: false, unkept: None }
     }
 
     /// Selects every field.
@@ -168,6 +170,18 @@ impl Selection {
     #[must_use]
     pub fn expects_any(&self) -> bool {
         self.any
+    }
+
+    /// Refuses a selection by which fields are removed, if it is broader than its request: the request has a name whose
+    /// values the schema does not store.
+    pub(crate) fn refuse_unkept(&self) -> Result<()> {
+        self.unkept.as_ref().map_or(Ok(()), |name| {
+            let text = format!(
+                "the schema does not store values of {name}: fields archived with other values would be removed \
+                 too; to remove them all, leave {name} out"
+            );
+            Err(invalid(text))
+        })
     }
 
     /// The schema by which the request was expanded to this selection.

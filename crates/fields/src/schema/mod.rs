@@ -166,6 +166,14 @@ impl Schema {
         self.split_by(key, &[Rule::fits, Rule::fits_stored])
     }
 
+    /// Splits a key for archiving, by the first rule that matches: values that are not stored may not be missing.
+    ///
+    /// # Errors
+    /// The errors of [`Schema::split`].
+    pub fn split_strictly(&self, key: &Key) -> Result<Split> {
+        self.split_by(key, &[Rule::fits])
+    }
+
     /// Splits a key by the first rule whose names fit by the first of the given functions, or else by the next one.
     fn split_by(&self, key: &Key, fits: &[fn(&Rule, u128) -> bool]) -> Result<Split> {
         let (values, present) = self.values(key)?;
@@ -205,7 +213,7 @@ impl Schema {
     /// The errors of [`Schema::split`]. An error if other keys would be split in the same way, if the complete key
     /// would be split in another way than the key, or if a level would have no name.
     pub fn split_to_archive(&self, key: &Key) -> Result<Split> {
-        let split = self.split_by(key, &[Rule::fits])?;
+        let split = self.split_strictly(key)?;
         self.refuse_loss_by(&self.rules()[split.rule])?;
         if let Some((name, value)) = split.whole.iter().find(|(_, value)| value.contains('/')) {
             return Err(explain::several_values_error(name, value));
@@ -223,15 +231,19 @@ impl Schema {
         }
         let rule = &self.rules()[split.rule];
         let mut whole = split.whole.clone();
-        // Values that are not stored are not in the complete key either.
+        // The complete key does not have values that are not stored.
         for part in rule.parts().filter(|part| !part.is_kept()) {
             let given = key.get(&part.name).filter(|_| part.presence == Presence::Required);
             given.map_or(Ok(()), |value| whole.set(&part.name, value))?;
         }
         // Readers may use the complete key, which must lead to the same field.
         let same = |again: Split| Split { rule: split.rule, ..again } == split;
-        let settled = whole == *key || self.split(&whole).is_ok_and(same);
-        if settled { Ok(split) } else { Err(explain::ambiguous_error(self, key, &split.whole)) }
+        let settled = |whole: &Key| whole == key || self.split(whole).is_ok_and(same);
+        if settled(&whole) && (whole == split.whole || settled(&split.whole)) {
+            Ok(split)
+        } else {
+            Err(explain::ambiguous_error(self, key, &split.whole))
+        }
     }
 
     /// Joins the parts of a key. A name on several levels keeps the position of the outermost and takes the value of

@@ -292,5 +292,8 @@ fn keys_that_could_not_be_found_again_are_refused() {
     assert!(refused("[a? [b [c]]]", "b=1,c=1").contains("to name its database"));
     assert!(refused("[a [b [c?]]]", "a=1,b=1").contains("to name it"));
     assert!(schema("[a [b [c, x: Ignore]]]").split_to_archive(&key("a=1,b=1,c=1,x=1")).is_ok());
+    let ignored = schema("[a [b [c, x: Ignore]]]");
+    assert!(ignored.split(&key("a=1,b=1,c=1")).is_ok());
+    assert!(refusal(ignored.split_strictly(&key("a=1,b=1,c=1"))).contains("x is missing"));
     assert!(schema("[a [b? [c]]]").split_to_archive(&key("a=1,c=1")).is_ok());
 }

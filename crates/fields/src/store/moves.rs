@@ -78,6 +78,7 @@ impl FieldStore {
     /// # Errors
     /// [`ErrorKind::Invalid`] like [`FieldStore::wipe`]; errors of the backend.
     pub fn check_move(&self, selection: &Selection) -> Result<()> {
+        selection.refuse_unkept()?;
         let indexes = self.matching_indexes(selection, false)?;
         indexes.iter().try_for_each(|matched| match self.missing_database_names(&matched.database, selection) {
             None => Ok(()),

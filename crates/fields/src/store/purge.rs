@@ -31,7 +31,8 @@ impl FieldStore {
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`] if an entry of an index cannot be read: its field would look unused, so nothing is
-    /// removed. Errors of the backend and of `visit`.
+    /// removed. [`ErrorKind::Invalid`] if the request has a name whose values are not stored. Errors of the backend and
+    /// of `visit`.
     pub fn purge(
         &self,
         selection: &Selection,
@@ -56,6 +57,7 @@ impl FieldStore {
         mut visit: impl FnMut(&Listed) -> Result<()>,
     ) -> Result<Purged> {
         let mut purged = Purged::default();
+        selection.refuse_unkept()?;
         for matched in self.matching_indexes(selection, true)? {
             matched.each(selection, |found| {
                 matched.visit(found, &mut |listed| {

@@ -24,8 +24,8 @@ impl FieldStore {
     /// remove. Calls `visit` with each field first.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the selection does not give a value for each name of a database that it matches: it
-    /// would remove too much. Errors of the backend and of `visit`.
+    /// [`ErrorKind::Invalid`] if the selection does not give a value for each name of a database that it matches, or its
+    /// request has a name whose values are not stored: it would remove too much. Errors of the backend and of `visit`.
     pub fn wipe(
         &self,
         selection: &Selection,
@@ -64,6 +64,7 @@ impl FieldStore {
     /// # Errors
     /// [`ErrorKind::Invalid`] like [`FieldStore::wipe`]; errors of the backend.
     pub fn check_wipe(&self, selection: &Selection) -> Result<()> {
+        selection.refuse_unkept()?;
         [false, true].into_iter().try_for_each(|masked| {
             self.check_databases(selection, &self.matching_indexes(selection, masked)?)
         })

@@ -51,7 +51,7 @@ fn rule(rule: &Rule) -> Value {
 
 /// Shows the rule of the schema that applies to a key, and how the rule divides the key into its levels.
 fn explain(schema: &FieldSchema, key: &Key) -> Result<Answer> {
-    let split = schema.split(key)?;
+    let split = schema.split_strictly(key)?;
     let taken = &schema.rules()[split.rule];
     let mut lines = vec![format!("rule      {} line {}: {taken}", schema.source(), taken.line())];
     let parts = [("database", &split.database), ("index", &split.index), ("datum", &split.datum)];
