@@ -179,13 +179,36 @@ impl Map {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// Writes the map atomically, readable by its owner only. Replaces an older one. Permissions are also set if the
-    /// temporary file exists, because such a file keeps those that it has.
+    /// Writes the map atomically, readable by its owner only. Replaces an older one.
     ///
     /// # Errors
     /// The errors of writing files.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let failed = |error| Error::io(format_args!("writing {}", path.display()), &error);
+        let unfinished = self.write_unfinished(path)?;
+        std::fs::rename(&unfinished, path).map_err(|error| write_error(path, &error))
+    }
+
+    /// Like [`Map::write`], but replaces no file. In file systems without hard links, the file is empty for a moment.
+    ///
+    /// # Errors
+    /// `Exists` if there is a file at `path`; the errors of writing files.
+    pub fn write_new(&self, path: &Path) -> Result<()> {
+        let unfinished = self.write_unfinished(path)?;
+        let written = match std::fs::hard_link(&unfinished, path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                File::create_new(path).and_then(|_| std::fs::rename(&unfinished, path))
+            }
+            linked => linked,
+        };
+        // After the rename, there is no such file.
+        let _ = std::fs::remove_file(&unfinished);
+        written.map_err(|error| write_error(path, &error))
+    }
+
+    /// Writes the map to a temporary file beside `path`, and returns its path. Permissions are also set if that file
+    /// exists, because such a file keeps those that it has.
+    fn write_unfinished(&self, path: &Path) -> Result<PathBuf> {
+        let failed = |error| write_error(path, &error);
         let unfinished = path.with_extension(format!("{}.new", std::process::id()));
         let mut options = File::options();
         options.write(true).create(true).truncate(true).mode(PERMISSIONS);
@@ -193,8 +216,13 @@ impl Map {
         file.set_permissions(Permissions::from_mode(PERMISSIONS)).map_err(failed)?;
         file.write_all(self.to_text().as_bytes()).map_err(failed)?;
         file.sync_all().map_err(failed)?;
-        std::fs::rename(&unfinished, path).map_err(failed)
+        Ok(unfinished)
     }
+}
+
+#[cold]
+fn write_error(path: &Path, error: &std::io::Error) -> Error {
+    Error::io(format_args!("writing {}", path.display()), error)
 }
 
 /// For serde: fields with this value are not written, as in maps of older releases.
@@ -271,6 +299,31 @@ mod tests {
         assert_eq!((read.secret.bytes(), &read.nodes), (&[0xa7; 32], &sample().nodes));
         std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         assert_eq!(Map::read(&path).unwrap_err().kind(), ErrorKind::NoPermission);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn new_map_appears_complete_and_replaces_none() {
+        let directory = std::env::temp_dir().join(format!("esker-map-new-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        for label in 0..8 {
+            let path = Map::path(&directory, &label.to_string());
+            let reader = path.clone();
+            let reader = std::thread::spawn(move || {
+                loop {
+                    match Map::read(&reader) {
+                        Err(error) if error.kind() == ErrorKind::NotFound => {
+                            std::thread::yield_now()
+                        }
+                        found => break found.map(|map| map.label),
+                    }
+                }
+            });
+            sample().write_new(&path).unwrap();
+            assert_eq!(reader.join().unwrap().unwrap(), "tank");
+            assert_eq!(sample().write_new(&path).unwrap_err().kind(), ErrorKind::Exists);
+        }
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 8);
         std::fs::remove_dir_all(&directory).unwrap();
     }
 

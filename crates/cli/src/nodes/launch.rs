@@ -8,7 +8,6 @@ use esker::types::{Error, ErrorKind, Result, Uuid};
 use esker_nodes::{Map, Node, Transport, secret_text};
 use esker_wire::handshake::Secret;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -187,12 +186,10 @@ fn write_here(map: &Map, path: &Path) -> Result<()> {
         std::fs::create_dir_all(directory)
             .map_err(|error| Error::io(format_args!("making {}", directory.display()), &error))?;
     }
-    File::create_new(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => map_taken_error(path),
-        _ => Error::io(format_args!("writing {}", path.display()), &error),
-    })?;
-    // It replaces the empty file.
-    map.write(path).inspect_err(|_| drop(std::fs::remove_file(path)))
+    map.write_new(path).map_err(|error| match error.kind() {
+        ErrorKind::Exists => map_taken_error(path),
+        _ => error,
+    })
 }
 
 #[cold]
