@@ -420,6 +420,18 @@ def test_a_figure_that_cannot_be_measured_is_left_out_with_a_reason(error, monke
     assert isinstance(reason, (machine.Skipped, machine.Failed)) and str(error) in str(reason)
 
 
+def test_figures_on_memory_are_measured_without_a_disk(tmp_path, monkeypatch):
+    def bench(_, *arguments):
+        if arguments[-1] == "/missing":
+            raise machine.Failed("`esker bench limit` ended with status 1")
+
+    monkeypatch.setattr(machine.Machine, "bench", bench)
+    measuring = machine.Machine(argparse.Namespace(disk="/missing", memory="/m"), tmp_path / "reports")
+    measuring.look_around()
+    with pytest.raises(machine.Skipped, match="/missing is not"):
+        measuring.need_disk()
+
+
 def test_rows_without_numbers_are_reported():
     assert figures.rows_without_numbers([["put", "tmpfs", "-", "-"], ["get", "tmpfs", "1", "-"]]) == ["put"]
 
