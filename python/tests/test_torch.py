@@ -158,7 +158,7 @@ def test_workers_that_do_not_learn_the_epoch_warn(values, monkeypatch):
     worker = types.SimpleNamespace(id=0, num_workers=1)
     monkeypatch.setattr("esker.torch._datasets.get_worker_info", lambda: worker)
     dataset = esker.torch.IterableDataset(values, number_of, shuffle=True)
-    with pytest.warns(UserWarning, match="call set_epoch before each epoch"):
+    with pytest.warns(UserWarning, match="unless they are persistent.*call set_epoch before each epoch"):
         assert list(dataset) == list(Order(COUNT, shuffle=True))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

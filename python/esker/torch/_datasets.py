@@ -132,12 +132,13 @@ class IterableDataset(_Samples, Resumable, torch.utils.data.IterableDataset):
         return Order(len(self.samples), seed=self.progress.seed, epoch=epoch, **self._order)
 
     def _warn_of_repetition(self) -> None:
-        """Warn in a worker if every epoch would have the order of the first."""
+        """Warn in a worker that every epoch may have the order of the first."""
         worker = get_worker_info()
         if worker and worker.id == 0 and self._order["shuffle"] and not self.progress.is_set:
-            why = "torch's DataLoader does not tell its workers the epoch, so each has the same order"
+            why = "torch's DataLoader does not tell its workers the epoch"
+            remedy = "call set_epoch before each epoch, or use esker.torch.DataLoader"
             warnings.warn(
-                f"{why}: call set_epoch before each epoch, or use esker.torch.DataLoader", stacklevel=3
+                f"{why}: unless they are persistent, each epoch has the same order; {remedy}", stacklevel=2
             )
 
     def __iter__(self) -> Iterator[Any]:
