@@ -69,6 +69,8 @@ class CubeStore(ZarrStore):
         """Take a FieldStore or its name, the values that zarr wrote, and the cubes by their arrays' paths."""
         super().__init__(read_only=True)
         self._name = store.name if isinstance(store, FieldStore) else store
+        # The name by which other processes find the store, once it was opened.
+        self._url = store.url if isinstance(store, FieldStore) else store
         self._store = store if isinstance(store, FieldStore) else None
         self._written, self._cubes = written, cubes
 
@@ -80,7 +82,7 @@ class CubeStore(ZarrStore):
         return self._name, self._written, self._cubes
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle by name, without open handles."""
+        """Pickle by URL, or by name if it was not opened yet, without open handles."""
         return {**self.__dict__, "_store": None}
 
     def __str__(self) -> str:
@@ -93,7 +95,8 @@ class CubeStore(ZarrStore):
     def fields(self) -> FieldStore:
         """The FieldStore, which is opened at the first use."""
         if self._store is None:
-            self._store = FieldStore(self._name, "r")
+            self._store = FieldStore(self._url, "r")
+            self._url = self._store.url
         return self._store
 
     def with_read_only(self, read_only: bool = False) -> CubeStore:

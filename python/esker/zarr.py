@@ -120,6 +120,8 @@ class Store(ZarrStore):
         self._at = at.epoch if isinstance(at, Snapshot) else at
         self._name = _plain(store) if isinstance(store, str) else f"{store.pool.name}/{store.uuid}"
         self._given = store if isinstance(store, Container) else None
+        # The container, in a copy that was unpickled: a label may lead to another one.
+        self._url: str | None = None
         # The indexes of the latest state and of the state shown, once they are open.
         self._head: Index | None = None
         self._shown: Index | None = None
@@ -133,9 +135,11 @@ class Store(ZarrStore):
         return self._name, self._at, self.read_only
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle by name, without open handles."""
+        """Pickle by URL, or by name if it is not open, without open handles."""
+        container = self._given or (self._head and self._head.container)
+        url = f"{container.pool.url}/{container.uuid}" if container else self._url
         opened = {"_shown": None, "_head": None, "_given": None}
-        return {**self.__dict__, **opened}
+        return {**self.__dict__, **opened, "_url": url}
 
     def __str__(self) -> str:
         return f"esker://{self._name}"
@@ -151,7 +155,9 @@ class Store(ZarrStore):
 
     def with_read_only(self, read_only: bool = False) -> Store:
         """The same store, for reading only or for writing too. A snapshot remains read-only."""
-        return type(self)(self._given or self._name, read_only=read_only, at=self._at)
+        store = type(self)(self._given or self._name, read_only=read_only, at=self._at)
+        store._url = self._url
+        return store
 
     def close(self) -> None:
         """Close it; it opens again when it is used again."""
@@ -163,7 +169,8 @@ class Store(ZarrStore):
         """The index of the latest state, which is opened at the first use."""
         if self._head is None:
             mode: _Mode = "r" if self.read_only else "rw"
-            container = self._given or _open(self._name, mode, not self.read_only)
+            create = not self.read_only and self._url is None
+            container = self._given or _open(self._url or self._name, mode, create)
             self._in_memory = container.pool.info()["medium"] == "memory"
             self._head = Index(container)
             self._is_open = True

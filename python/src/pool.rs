@@ -22,6 +22,8 @@ use std::sync::{Mutex, PoisonError};
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct Pool {
     name: String,
+    /// Its URL, since another process may find another pool by a label.
+    url: String,
     mode: OpenMode,
     /// None once it is closed.
     pool: Mutex<Option<esker::Pool>>,
@@ -48,8 +50,8 @@ impl Pool {
     }
 
     pub(crate) fn connect(py: Python<'_>, name: String, mode: OpenMode) -> PyResult<Self> {
-        let pool = call(py, || esker::Pool::connect(&name, mode))?;
-        Ok(Self { name, mode, pool: Mutex::new(Some(pool)) })
+        let (pool, url) = call(py, || connect(&name, mode))?;
+        Ok(Self { name, url, mode, pool: Mutex::new(Some(pool)) })
     }
 }
 
@@ -119,6 +121,12 @@ impl Pool {
     #[getter]
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The URL by which other processes can open it.
+    #[getter]
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     /// The mode it was opened with: "r", "rw" or "exclusive".
@@ -205,22 +213,35 @@ impl Pool {
         self.close(py)
     }
 
-    /// Pickles as its URL, since another process may find another pool by a label.
-    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (String, &'static str))> {
-        let (py, this) = (slf.py(), slf.get());
-        // A URL that was given may have options.
-        let url = if this.name.contains(':') {
-            this.name.clone()
-        } else {
-            let pool = this.opened(py)?;
-            call(py, || pool.info().wait())?.url
-        };
-        Ok((slf.get_type().into_any().unbind(), (url, this.mode())))
+    /// Pickles as its URL.
+    fn __reduce__(slf: &Bound<'_, Self>) -> (Py<PyAny>, (String, &'static str)) {
+        let this = slf.get();
+        (slf.get_type().into_any().unbind(), (this.url.clone(), this.mode()))
     }
 
     fn __repr__(&self) -> String {
         format!("Pool({:?}, {:?})", self.name, self.mode())
     }
+}
+
+/// Opens the pool with a name, and returns it with its URL.
+pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<(esker::Pool, String)> {
+    let url = url_of(name)?;
+    Ok((esker::Pool::connect(&url, mode)?, url))
+}
+
+/// The URL of the pool with a name. A name that is a URL may have options, which stay.
+fn url_of(name: &str) -> Result<String> {
+    if name.contains(':') {
+        return Ok(name.to_owned());
+    }
+    let (scheme, path) = match names::resolve(name)? {
+        Named::Posix(url) => ("posix", url.path),
+        Named::Native(path) => ("esker", path),
+        Named::Nodes(path) => ("nodes", path),
+    };
+    let path = std::path::absolute(&path).unwrap_or(path);
+    Ok(format!("{scheme}:{}", path.display()))
 }
 
 /// Creates a pool and returns its URL.

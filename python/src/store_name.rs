@@ -4,15 +4,20 @@ use esker::types::{Error, ErrorKind, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+/// A pool that is open, and its URL.
+pub(crate) type OpenPool = (esker::Pool, String);
+
 /// The name of a store from arguments of Python, and its pool if that is open already.
 pub(crate) fn parse(
     store: &Bound<'_, PyAny>,
     label: Option<&str>,
-) -> PyResult<(String, Option<esker::Pool>)> {
+) -> PyResult<(String, Option<OpenPool>)> {
     let Ok(pool) = store.cast::<Pool>() else { return Ok((named(store, label)?, None)) };
     let label = label
         .ok_or_else(|| PyTypeError::new_err("the container of the pool is missing: pass label="))?;
-    Ok((format!("{}/{label}", pool.get().name()), Some(pool.get().opened(store.py())?)))
+    let pool = pool.get();
+    let open = (pool.opened(store.py())?, pool.url().to_owned());
+    Ok((format!("{}/{label}", pool.name()), Some(open)))
 }
 
 /// The name of a store in a pool that is not open.
@@ -21,6 +26,11 @@ pub(crate) fn named(store: &Bound<'_, PyAny>, label: Option<&str>) -> PyResult<S
         PyTypeError::new_err("store must be \"POOL/CONTAINER\", or a Pool with label=")
     })?;
     Ok(label.map_or(name.clone(), |label| format!("{name}/{label}")))
+}
+
+/// The name by which other processes find a container of a pool with this URL: they may find another pool by a label.
+pub(crate) fn everywhere(url: &str, container: &esker::Container) -> String {
+    format!("{url}/{}", container.info().uuid)
 }
 
 /// The pool and the container of a store's name, which looks like `example`.

@@ -4,7 +4,8 @@ mod types;
 use crate::buffer::{Readable, Writable};
 use crate::call::call;
 use crate::errors;
-use crate::store_name;
+use crate::pool;
+use crate::store_name::{self, OpenPool};
 use crate::text;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
@@ -27,6 +28,8 @@ use std::time::{Duration, UNIX_EPOCH};
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct TensorStore {
     name: String,
+    /// The name by which other processes find it.
+    url: String,
     mode: OpenMode,
     snapshot: Option<String>,
     open: Mutex<Option<esker_tensors::TensorStore>>,
@@ -63,8 +66,8 @@ impl TensorStore {
         let (py, mode) = (store.py(), text::open_mode(mode)?);
         let create = create && mode != OpenMode::ReadOnly && snapshot.is_none();
         let (name, pool) = store_name::parse(store, label)?;
-        let store = call(py, || open(&name, pool, mode, create, snapshot.as_deref()))?;
-        Ok(Self { name, mode, snapshot, open: Mutex::new(Some(store)) })
+        let (store, url) = call(py, || open(&name, pool, mode, create, snapshot.as_deref()))?;
+        Ok(Self { name, url, mode, snapshot, open: Mutex::new(Some(store)) })
     }
 
     /// Its name, "POOL/CONTAINER".
@@ -242,10 +245,10 @@ impl TensorStore {
         self.close(py)
     }
 
-    /// Pickles as its name, so that other processes can open it.
+    /// Pickles as the URL of its pool and its UUID, so that other processes can open it.
     fn __reduce__(slf: &Bound<'_, Self>) -> (Py<PyAny>, Reduced) {
         let this = slf.get();
-        let arguments = (this.name.clone(), this.mode(), None, false, this.snapshot.clone());
+        let arguments = (this.url.clone(), this.mode(), None, false, this.snapshot.clone());
         (slf.get_type().into_any().unbind(), arguments)
     }
 
@@ -266,24 +269,26 @@ fn new_tensor(
     Ok(data_type.map(|data_type| NewTensor { data_type, shape, chunks, attributes }))
 }
 
-/// Opens a store by its name, in a pool that is already open or not.
+/// Opens a store by its name, in a pool that is already open or not. Also returns the name by which other processes find
+/// it.
 fn open(
     name: &str,
-    pool: Option<esker::Pool>,
+    pool: Option<OpenPool>,
     mode: OpenMode,
     create: bool,
     snapshot: Option<&str>,
-) -> Result<esker_tensors::TensorStore> {
+) -> Result<(esker_tensors::TensorStore, String)> {
     use esker::Wait;
     let (at, label) = store_name::split(name, "tank/tensors")?;
-    let pool = pool.map_or_else(|| esker::Pool::connect(at, mode), Ok)?;
+    let (pool, url) = pool.map_or_else(|| pool::connect(at, mode), Ok)?;
     let store = match create {
         true => esker_tensors::TensorStore::open_or_create(&pool, label)?,
         false => esker_tensors::TensorStore::open(&pool, label, mode)?,
     };
+    let url = store_name::everywhere(&url, store.container());
     match snapshot {
-        Some(name) => store.at(store.container().find_snapshot(name).wait()?),
-        None => Ok(store),
+        Some(name) => Ok((store.at(store.container().find_snapshot(name).wait()?)?, url)),
+        None => Ok((store, url)),
     }
 }
 

@@ -205,7 +205,7 @@ def test_handles_pickle(shared):
     found = shared.retrieve(KEY | {"step": [0, 9]}, partial=True)
     store, field, found = pickle.loads(pickle.dumps((shared, shared.retrieve(KEY)[0], found)))
     assert (found.read(), found.missing, found.missing_count) == (b"0 167", [KEY | {"step": "9"}], 1)
-    assert store.name == shared.name and len(store.list()) == 6
+    assert store.name == store.url == shared.url and len(store.list()) == 6
     assert field.data == b"0 167" and field.key == KEY
 
 

@@ -140,6 +140,7 @@ def test_views_pickle(shared, method):
     store = Fields(shared.name)
     again = pickle.loads(pickle.dumps(store))
     assert again == store != Fields(shared.name, {"param": 130}) and str(again) == f"esker://{shared.name}"
+    assert pickle.loads(pickle.dumps(Fields(shared))).fields.name == shared.url
     with multiprocessing.get_context(method).Pool(2) as workers:
         assert workers.map(_mean, [store] * 2) == [_mean(again)] * 2
 

@@ -46,13 +46,20 @@ def test_handles_pickle(native):
 def test_pools_opened_by_a_label_pickle_as_their_url(tmp_path, monkeypatch):
     esker.Pool.create("labelled", 64 << 20, dir=tmp_path, targets=1).close()
     monkeypatch.setenv("ESKER_POOLS", str(tmp_path))
-    with esker.Pool("labelled") as pool:
-        pickled = pickle.dumps(pool)
-        url = pool.info()["url"]
+    pool = esker.Pool("labelled")
+    url = pool.info()["url"]
+    assert pool.url == url
+    pool.close()
+    stores = [esker.FieldStore("labelled/fields"), esker.TensorStore("labelled/tensors")]
+    stores.append(esker.FieldStore(esker.Pool("labelled"), label="fields"))
+    pickled = pickle.dumps([pool, *stores])
     monkeypatch.setenv("ESKER_POOLS", str(tmp_path / "others"))
-    with pickle.loads(pickled) as pool:
-        assert (pool.name, pool.info()["label"]) == (url, "labelled")
-    esker.Pool.destroy(url)
+    pool, *stores = pickle.loads(pickled)
+    assert (pool.name, pool.info()["label"]) == (url, "labelled")
+    uuids = {one["label"]: one["uuid"] for one in pool.containers()}
+    places = [f"{url}/{uuids[label]}" for label in ("fields", "tensors", "fields")]
+    assert [store.name for store in stores] == places
+    esker.Pool.destroy(url, force=True)
 
 
 def _fill(kv, cells, number):

@@ -197,6 +197,21 @@ def test_names_of_stores(native, monkeypatch):
         Store(f"{label}/none", read_only=True).get_sync("a")
 
 
+def test_open_stores_pickle_as_the_url_of_their_pool(native, monkeypatch):
+    """Another process may find another pool by a label."""
+    folder = os.path.dirname(urllib.parse.urlsplit(native.pool.name).path)
+    monkeypatch.setenv("ESKER_POOLS", folder)
+    Store(native).set_sync("a/zarr.json", data(b"x"))
+    stores = [Store(native), Store(f"{native.pool.info()['label']}/{native.label}")]
+    stores.append(stores[-1].with_read_only(True))
+    assert [read(store, "a/zarr.json") for store in stores] == [b"x"] * 3
+    pickled = pickle.dumps(stores)
+    monkeypatch.setenv("ESKER_POOLS", f"{folder}/others")
+    again = pickle.loads(pickled)
+    assert again == stores and [read(store, "a/zarr.json") for store in again] == [b"x"] * 3
+    assert read(again[1].with_read_only(True), "a/zarr.json") == b"x"
+
+
 @pytest.mark.usefixtures("keeps_snapshots")
 def test_a_commit_is_seen_as_a_whole(container):
     store = Store(container)

@@ -12,7 +12,8 @@ pub(crate) use watch::Watch;
 
 use crate::call::call;
 use crate::errors;
-use crate::store_name;
+use crate::pool;
+use crate::store_name::{self, OpenPool};
 use crate::text;
 use archive::{Archiver, Source, unflushed};
 use esker::types::info::OpenMode;
@@ -43,6 +44,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct FieldStore {
     name: String,
+    url: String,
     mode: OpenMode,
     flush_on_close: bool,
     /// None once it is closed.
@@ -134,15 +136,22 @@ impl FieldStore {
         let create = create && mode != OpenMode::ReadOnly;
         let (name, pool) = store_name::parse(store, label)?;
         let new = create.then_some(NewFields { stripes });
-        let store = call(py, || open(&name, pool, mode, schema, new))?;
+        let (store, url) = call(py, || open(&name, pool, mode, schema, new))?;
         let archiver = Archiver::new(&store, flush_on_close);
-        Ok(Self { name, mode, flush_on_close, open: Mutex::new(Some(Open { store, archiver })) })
+        let open = Mutex::new(Some(Open { store, archiver }));
+        Ok(Self { name, url, mode, flush_on_close, open })
     }
 
     /// Its name, "POOL/CONTAINER".
     #[getter]
     fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The name by which other processes find it: the URL of its pool, and the UUID of its container.
+    #[getter]
+    fn url(&self) -> &str {
+        &self.url
     }
 
     /// The mode it was opened with: "r", "rw" or "exclusive".
@@ -380,7 +389,8 @@ impl FieldStore {
             (false, _) => Ok(None),
             (true, Err(open)) => Ok(Some(open)),
             (true, Ok(name)) => {
-                open_or_create(&name, None, store.schema(), NewFields::default()).map(Some)
+                let (to, _) = open_or_create(&name, None, store.schema(), NewFields::default())?;
+                Ok(Some(to))
             }
         };
         let moved = call(py, || queries::move_fields(&store, wanted, to, how))?;
@@ -446,10 +456,10 @@ impl FieldStore {
         self.end(py).map(drop)
     }
 
-    /// Pickles as its name, so that other processes can open it; unflushed fields stay in this process.
+    /// Pickles as its URL, so that other processes can open it; unflushed fields stay in this process.
     fn __reduce__(slf: &Bound<'_, Self>) -> (Py<PyAny>, Reduced) {
         let this = slf.get();
-        let arguments = (this.name.clone(), this.mode(), None, None, false, this.flush_on_close);
+        let arguments = (this.url.clone(), this.mode(), None, None, false, this.flush_on_close);
         (slf.get_type().into_any().unbind(), arguments)
     }
 
@@ -489,29 +499,33 @@ fn counted_row<'py>(py: Python<'py>, row: &queries::Row) -> PyResult<Bound<'py, 
 /// Opens a store by its name, in `pool` if that is open already. With `new`, creates the store if it does not exist.
 fn open(
     name: &str,
-    pool: Option<esker::Pool>,
+    pool: Option<OpenPool>,
     mode: OpenMode,
     schema: Option<&str>,
     new: Option<NewFields>,
-) -> Result<esker_fields::FieldStore> {
+) -> Result<(esker_fields::FieldStore, String)> {
     if let Some(new) = new {
         let schema =
             schema.map_or_else(Schema::default_mars, |text| Schema::parse(text, "schema"))?;
         return open_or_create(name, pool, &schema, new);
     }
     let (at, label) = store_name::split(name, "tank/fields")?;
-    let pool = pool.map_or_else(|| esker::Pool::connect(at, mode), Ok)?;
-    esker_fields::FieldStore::open(&pool, label, mode)
+    let (pool, url) = pool.map_or_else(|| pool::connect(at, mode), Ok)?;
+    let store = esker_fields::FieldStore::open(&pool, label, mode)?;
+    let url = store_name::everywhere(&url, store.container());
+    Ok((store, url))
 }
 
 /// Opens a store by its name, or creates it with this schema. `pool` is its pool, if that is open already.
 fn open_or_create(
     name: &str,
-    pool: Option<esker::Pool>,
+    pool: Option<OpenPool>,
     schema: &Schema,
     new: NewFields,
-) -> Result<esker_fields::FieldStore> {
+) -> Result<(esker_fields::FieldStore, String)> {
     let (at, label) = store_name::split(name, "tank/fields")?;
-    let pool = pool.map_or_else(|| esker::Pool::connect(at, OpenMode::ReadWrite), Ok)?;
-    esker_fields::FieldStore::open_or_create_with(&pool, label, schema, new)
+    let (pool, url) = pool.map_or_else(|| pool::connect(at, OpenMode::ReadWrite), Ok)?;
+    let store = esker_fields::FieldStore::open_or_create_with(&pool, label, schema, new)?;
+    let url = store_name::everywhere(&url, store.container());
+    Ok((store, url))
 }
