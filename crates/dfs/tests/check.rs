@@ -180,19 +180,25 @@ fn restored_files_of_any_chunk_size_have_their_content() {
     let place = Place::new("chunk-sizes");
     let root = place.root();
     let usual = root.fs().superblock().chunk_size;
-    let files = [("small", 8, 0), ("large", 2 * usual, usual + 5), ("sparse", usual, usual + 5)];
-    let files = files.map(|(name, chunk_size, at)| {
+    // Name, chunk size, length of the data at the start, and offset of the text.
+    let files = [
+        ("small", 4096, 8192, 8192),
+        ("large", 2 * usual, 1, usual + 5),
+        ("sparse", usual, 1, usual + 5),
+        ("records", usual, 4096, usual),
+    ];
+    let files = files.map(|(name, chunk_size, start, at)| {
         let new = Create { chunk_size: Some(chunk_size), ..Create::with_mode(0o644) };
         let node = root.create(name.as_bytes(), &new).unwrap();
         let file = node.open(Open::BOTH).unwrap();
-        file.write_at(0, b"x").unwrap();
+        file.write_at(0, &vec![b'x'; start]).unwrap();
         file.write_at(at, b"what the file holds").unwrap();
         file.close().unwrap();
         place.put_inode(&root, name.as_bytes(), &[0; 88]);
         (name, node.oid(), at)
     });
     let (report, place) = place.repair();
-    assert_eq!(report.repaired, 6, "{report:?}");
+    assert_eq!(report.repaired, 8, "{report:?}");
     for (name, oid, at) in files {
         let found = place.node(format!("/lost+found/{oid}").as_bytes());
         let (file, mut bytes) = (found.open(Open::READ).unwrap(), [0; 19]);

@@ -12,6 +12,12 @@ use esker::types::ops::{Anchor, Cond, Edge, KeyQuery, ListLimit};
 use esker::types::{Error, ErrorKind, Extent, FLAT_AKEY, ObjectId, ObjectType, Result};
 use esker::{Access, Wait, is_name_catalog};
 
+/// Number of chunks that tell a chunk size smaller than that of the file system, besides the last one.
+const FULL_CHUNKS_MIN: u64 = 2;
+
+/// Sizes of chunks that a check infers are multiples of this.
+const CHUNK_STEP: u64 = 4096;
+
 /// Treatment of the objects that no entry names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unnamed<'a> {
@@ -175,18 +181,21 @@ impl Ends {
         }
     }
 
-    /// Guesses the chunk size. If the file has all chunks up to the last one, and data in the others ends at the same
-    /// offset, they are full. Otherwise it is the largest end, because a chunk is not shorter than the data in it, or
-    /// `usual` if that is larger.
+    /// Guesses the chunk size: `usual`, or the largest end if that is larger, because a chunk is not shorter than the
+    /// data in it. A smaller size is that of the chunks if they are full: see [`Ends::full_chunk`].
     fn likely_chunk_size(&self, usual: u64) -> u64 {
-        match self.others {
-            Some((least, most))
-                if least == most && self.chunks == self.last.0 && self.last.1 <= most =>
-            {
-                most
-            }
-            others => usual.max(self.last.1).max(others.map_or(0, |(_, most)| most)),
-        }
+        let most = self.others.map_or(0, |(_, most)| most);
+        self.full_chunk().unwrap_or(usual.max(self.last.1).max(most))
+    }
+
+    /// The size of the chunks if all before the last one seem to be full: there are at least [`FULL_CHUNKS_MIN`] and the
+    /// last one, without gaps, with the same end, a multiple of [`CHUNK_STEP`]. Fewer chunks, or other ends, are as
+    /// likely those of short records at the starts of longer chunks.
+    fn full_chunk(&self) -> Option<u64> {
+        let (least, most) = self.others?;
+        let has_all = self.chunks == self.last.0 && self.chunks > FULL_CHUNKS_MIN;
+        let is_full = least == most && self.last.1 <= most && most.is_multiple_of(CHUNK_STEP);
+        (has_all && is_full).then_some(most)
     }
 }
 
@@ -196,4 +205,33 @@ fn names_lost_error() -> Error {
         ErrorKind::Corrupt,
         "the tree is damaged, so objects without a name may be lost files: none was removed; run `esker fs check --repair` first",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USUAL: u64 = 1 << 20;
+
+    /// The guess for chunks with these ends, from the first chunk on.
+    fn guess(chunks: &[u64]) -> u64 {
+        let mut ends = Ends::default();
+        (1..).zip(chunks).for_each(|(number, end)| ends.add(number, *end));
+        ends.likely_chunk_size(USUAL)
+    }
+
+    #[test]
+    fn full_chunks_tell_their_size() {
+        assert_eq!(guess(&[4096, 4096, 5]), 4096);
+        assert_eq!(guess(&[8192, 8192, 8192]), 8192);
+        assert_eq!(guess(&[2 * USUAL, 5]), 2 * USUAL);
+    }
+
+    /// A header and a record, or records of a size that nobody chooses for chunks.
+    #[test]
+    fn records_at_starts_of_chunks_keep_the_usual_size() {
+        for chunks in [&[4096, 4096][..], &[4096, 5], &[1, 1], &[1000; 3], &[1; 4], &[4096, 5, 5]] {
+            assert_eq!(guess(chunks), USUAL, "{chunks:?}");
+        }
+    }
 }
