@@ -2,7 +2,7 @@
 //! that of others, by one request to each node. Until then, processes that have the file open may not find its
 //! attributes.
 use crate::entry::FullEntry;
-use crate::limits::REMOVAL_FAILURES_MAX;
+use crate::limits::DEFERRED_FAILURES_MAX;
 use esker::types::Result;
 use esker_os::{ForkLock, PerProcess};
 use std::sync::{Mutex, PoisonError};
@@ -49,7 +49,7 @@ impl DeferredRemovals {
     }
 
     /// Frees the content of all files by `free`. If that fails, one file after the other is freed until
-    /// [`REMOVAL_FAILURES_MAX`] have failed: a node that does not answer may have them all. The others are kept for the
+    /// [`DEFERRED_FAILURES_MAX`] have failed: a node that does not answer may have them all. The others are kept for the
     /// next call, which begins with those that were not tried.
     pub(crate) fn free_all(&self, free: impl Fn(&[FullEntry]) -> Result<()>) -> Result<()> {
         let freeing = self.freeing.get_or_create(Mutex::default);
@@ -65,7 +65,7 @@ impl DeferredRemovals {
                 failed.push(entry);
                 result = result.and(Err(error));
             }
-            if failed.len() == REMOVAL_FAILURES_MAX {
+            if failed.len() == DEFERRED_FAILURES_MAX {
                 break;
             }
         }

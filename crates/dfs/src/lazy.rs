@@ -4,7 +4,7 @@
 //! synced, or the file system is flushed.
 use crate::entry::EntryLocation;
 use crate::inode::{Inode, Time};
-use crate::limits::PENDING_TIMES_MAX;
+use crate::limits::{DEFERRED_FAILURES_MAX, PENDING_TIMES_MAX};
 use crate::retry::Attempts;
 use esker::types::{ObjectId, Result};
 use esker::{Access, Container, Wait};
@@ -168,20 +168,25 @@ impl DirectoryTimes {
         self.lock().get(&oid)?.time()
     }
 
-    /// Stores all pending times that differ from the stored ones by [`GRAIN`] or more. A time that cannot be stored stays
-    /// pending. Returns the first error.
+    /// Stores all pending times that differ from the stored ones by [`GRAIN`] or more, until [`DEFERRED_FAILURES_MAX`]
+    /// could not be stored: a node that does not answer may have them all. These and the others stay pending. Returns
+    /// the first error.
     pub(crate) fn store_all(&self, container: &Container) -> Result<()> {
         let all = std::mem::take(&mut *self.lock());
         let is_due = |time: &PendingTime| time.changed.apart(time.stored) >= GRAIN;
-        let mut result = Ok(());
+        let (mut failures, mut result) = (0, Ok(()));
         for (oid, entry) in all {
             let Some(time) = entry.time().filter(is_due) else { continue };
-            let stored = store(container, &entry.location, oid, time).wait();
-            if stored.is_err() {
-                // A change since then has a later time.
-                self.lock().entry(oid).or_insert(entry);
+            if failures < DEFERRED_FAILURES_MAX {
+                let stored = store(container, &entry.location, oid, time).wait();
+                if stored.is_ok() {
+                    continue;
+                }
+                failures += 1;
+                result = result.and(stored);
             }
-            result = result.and(stored);
+            // A change since then has a later time.
+            self.lock().entry(oid).or_insert(entry);
         }
         result
     }

@@ -145,8 +145,10 @@ impl Dfs {
         Ok(fs)
     }
 
-    /// Stores the pending times of files and directories, and releases the leases of closed files. An error does not
-    /// stop it: the first one is returned at the end.
+    /// Stores the pending times of files and directories, and releases the leases of closed files. A few errors do not
+    /// stop it, and the first one is returned at the end. After
+    /// [`DEFERRED_FAILURES_MAX`](crate::limits::DEFERRED_FAILURES_MAX), the times of the other files or directories stay
+    /// pending.
     ///
     /// # Errors
     /// Errors of the backend.

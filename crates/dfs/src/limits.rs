@@ -45,9 +45,9 @@ pub const ENTRY_HINTS_MAX: usize = 64 << 10;
 /// Removed files whose content a process frees in one request to each node, in a file system that is relaxed.
 pub const DEFERRED_REMOVALS_MAX: usize = 64;
 
-/// Removed files whose content a process fails to free, in a file system that is relaxed, before it leaves the others to
-/// the next attempt.
-pub const REMOVAL_FAILURES_MAX: usize = 8;
+/// Deferred changes that a process fails to make one after the other, because a node is away, before it leaves the others
+/// to the next attempt: times to store, and removed files whose content is to be freed.
+pub const DEFERRED_FAILURES_MAX: usize = 8;
 
 /// Entries that a process caches under read leases, over the network.
 pub const ENTRY_CACHE_MAX: usize = 64 << 10;

@@ -2,6 +2,7 @@
 use crate::entry::EntryLocation;
 use crate::inode::Time;
 use crate::lazy::{self, GRAIN, LAG_MAX, PendingTime};
+use crate::limits::DEFERRED_FAILURES_MAX;
 use esker::types::{ObjectId, Result};
 use esker::{Container, Lease, Wait};
 use esker_os::ForkLock;
@@ -23,7 +24,7 @@ pub(crate) struct OpenFile {
     written: Option<Time>,
     /// Modification time as stored.
     stored: Time,
-    /// Time of the last attempt of a write to store a time. It limits the attempts to one in [`LAG_MAX`].
+    /// Time of the last attempt to store a time. It limits the attempts of writes to one in [`LAG_MAX`].
     attempted: Time,
 }
 
@@ -146,10 +147,27 @@ impl OpenFiles {
         Ok(())
     }
 
-    /// Stores the times of all files. Returns the first error; the times of the other files are stored nevertheless.
+    /// Stores the times of all files, until [`DEFERRED_FAILURES_MAX`] could not be stored: a node that does not answer
+    /// may have them all. These and the others stay pending, and the next call begins with those that were not tried.
+    /// Returns the first error.
     pub(crate) fn store_times(&self, container: &Container) -> Result<()> {
-        let files: Vec<_> = self.0.lock().keys().copied().collect();
-        files.into_iter().map(|oid| self.store_time(container, oid)).fold(Ok(()), Result::and)
+        let mut files: Vec<_> =
+            self.0.lock().iter().map(|(oid, file)| (file.attempted, *oid)).collect();
+        files.sort_unstable();
+        let (mut failures, mut result) = (0, Ok(()));
+        for (_, oid) in files {
+            let stored = self.store_time(container, oid);
+            if stored.is_ok() {
+                continue;
+            }
+            self.change(oid, |file| file.attempted = Time::now());
+            result = result.and(stored);
+            failures += 1;
+            if failures == DEFERRED_FAILURES_MAX {
+                break;
+            }
+        }
+        result
     }
 
     /// Runs `work` on the record of a file, which is added if missing.

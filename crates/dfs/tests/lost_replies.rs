@@ -1,8 +1,8 @@
 //! A change may fail although it took effect: the reply was lost. It must not fail by an error after the change.
 use dfs::check::{CheckOptions, check};
 use dfs::{
-    Create, Dfs, INODE_AKEY, MountOptions, NewDfs, Open, Removal, RenameMode, SetAttr, Time,
-    remove_many,
+    Create, Dfs, Follow, INODE_AKEY, MountOptions, NewDfs, Open, Removal, RenameMode, SetAttr,
+    Time, remove_many,
 };
 use esker::backend::memory::Memory;
 use esker::backend::{NewContainer, OpenContainer, Reply};
@@ -14,7 +14,7 @@ use esker_conformance::between::{Interceptor, PoolBetween};
 use esker_conformance::faulty::{Fault, Faulty};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const FILES: usize = 200;
 
@@ -85,12 +85,23 @@ fn changes_entry(change: &Change<'_>, name: &[u8]) -> bool {
 struct Lost {
     name: &'static [u8],
     is_on: AtomicBool,
+    /// Number of writes that have failed.
+    failed: AtomicUsize,
+}
+
+impl Lost {
+    fn new(name: &'static [u8]) -> Arc<Self> {
+        Arc::new(Self { name, is_on: AtomicBool::new(false), failed: AtomicUsize::new(0) })
+    }
 }
 
 impl Interceptor for Lost {
     fn write<'a>(&'a self, to: &'a dyn OpenContainer, change: Change<'a>) -> Reply<'a, Epoch> {
         match self.is_on.load(Ordering::Relaxed) && changes_entry(&change, self.name) {
-            true => Reply::Ready(Err(ErrorKind::Io.into())),
+            true => {
+                self.failed.fetch_add(1, Ordering::Relaxed);
+                Reply::Ready(Err(ErrorKind::Io.into()))
+            }
             false => to.write(change),
         }
     }
@@ -125,7 +136,7 @@ fn directory_stays_if_the_reply_to_its_creation_is_lost() {
 /// The time of a directory is stored after the change of its entries, so the change is complete.
 #[test]
 fn changes_of_entries_succeed_if_the_time_of_their_directory_cannot_be_stored() {
-    let lost = Arc::new(Lost { name: b"dir", is_on: AtomicBool::new(false) });
+    let lost = Lost::new(b"dir");
     let (fs, container) = mount(Arc::new(PoolBetween::before(Arc::new(Memory::new(2)), &lost)));
     let dir = fs.root().mkdir(b"dir", &Create::with_mode(0o700)).unwrap();
     let new = Create { exclusive: true, ..Create::with_mode(0o600) };
@@ -167,7 +178,7 @@ fn changes_of_entries_succeed_if_the_time_of_their_directory_cannot_be_stored() 
 /// The time of a file is stored after its data, so the write is complete. The time stays pending until it is stored.
 #[test]
 fn write_succeeds_if_the_time_of_its_file_cannot_be_stored() {
-    let lost = Arc::new(Lost { name: b"file", is_on: AtomicBool::new(false) });
+    let lost = Lost::new(b"file");
     let (fs, container) = mount(Arc::new(PoolBetween::before(Arc::new(Memory::new(2)), &lost)));
     let node = fs.root().create(b"file", &Create::with_mode(0o600)).unwrap();
     let file = node.open(Open::BOTH).unwrap();
@@ -192,8 +203,7 @@ fn write_succeeds_if_the_time_of_its_file_cannot_be_stored() {
 /// The times of other files are stored although that of one cannot be.
 #[test]
 fn flush_goes_on_after_an_error() {
-    let lost = |name| Arc::new(Lost { name, is_on: AtomicBool::new(false) });
-    let (all, one) = (lost(b""), lost(b"file"));
+    let (all, one) = (Lost::new(b""), Lost::new(b"file"));
     let between = PoolBetween::before(Arc::new(Memory::new(2)), &all);
     let (fs, container) = mount(Arc::new(PoolBetween::before(Arc::new(between), &one)));
     let names: Vec<_> = (0..16).map(|number: u32| number.to_string().into_bytes()).collect();
@@ -216,4 +226,47 @@ fn flush_goes_on_after_an_error() {
         let stored = other.root().lookup(name).unwrap().inode().mtime;
         assert_eq!(stored > Time::default(), name != b"file", "{name:?}");
     }
+}
+
+/// A node that does not answer lets each request wait for long. It has the entries `dir` of many directories and files.
+#[test]
+fn flush_ends_after_some_failures_and_stores_all_times_in_turn() {
+    let (all, away) = (Lost::new(b""), Lost::new(b"dir"));
+    let between = PoolBetween::before(Arc::new(Memory::new(2)), &all);
+    let (fs, container) = mount(Arc::new(PoolBetween::before(Arc::new(between), &away)));
+    let old = SetAttr { mtime: Some(Time::default()), ..SetAttr::default() };
+    let create = |path: &[u8], name: &[u8]| {
+        let parent = fs.root().mkdir(path, &Create::with_mode(0o700))?;
+        let file = parent.create(name, &Create::with_mode(0o600))?.open(Open::BOTH)?;
+        file.set_attr(&old).map(|_| file)
+    };
+    let path = |number: u32| number.to_string().into_bytes();
+    let files = (0..20).map(|number| create(&path(number), b"dir"));
+    let files = files.chain([create(b"here", b"file")]).collect::<Result<Vec<_>>>().unwrap();
+    all.is_on.store(true, Ordering::Relaxed);
+    files.iter().for_each(|file| assert_eq!(file.write_at(0, b"content"), Ok(7)));
+    all.is_on.store(false, Ordering::Relaxed);
+    let parents = (20..40).map(|number| fs.root().mkdir(&path(number), &Create::with_mode(0o700)));
+    let dirs = parents.map(|parent| parent?.mkdir(b"dir", &Create::with_mode(0o700)));
+    let dirs = dirs.collect::<Result<Vec<_>>>().unwrap();
+    for dir in &dirs {
+        away.is_on.store(false, Ordering::Relaxed);
+        dir.set_attr(&old).unwrap();
+        away.is_on.store(true, Ordering::Relaxed);
+        dir.create(b"file", &Create::with_mode(0o600)).unwrap();
+    }
+    let is_stored = |path: &[u8]| {
+        let other = Dfs::mount(container.clone(), MountOptions::default()).unwrap();
+        let node = other.resolve(&other.root(), path, Follow::AllButLast).unwrap();
+        node.inode().mtime > Time::default()
+    };
+    for _ in 0..4 {
+        away.failed.store(0, Ordering::Relaxed);
+        assert_eq!(fs.flush().unwrap_err().kind(), ErrorKind::Io);
+        assert!((1..20).contains(&away.failed.load(Ordering::Relaxed)));
+    }
+    assert!(is_stored(b"here/file"));
+    away.is_on.store(false, Ordering::Relaxed);
+    fs.flush().unwrap();
+    assert!((0..40).all(|number| is_stored(format!("{number}/dir").as_bytes())));
 }
