@@ -21,6 +21,9 @@ const NAMES_BYTES_MAX: usize = 64 << 20;
 /// Bytes of an entry in that buffer besides its name, at most.
 const ENTRY_BYTES: usize = 32;
 
+/// Directory in which each descriptor of this process has a name by which its file can be opened again.
+const DESCRIPTORS: &str = "/proc/self/fd";
+
 /// Opens a file that is not a symbolic link; for writing too if `write` is set.
 ///
 /// # Errors
@@ -29,7 +32,9 @@ pub fn open_plain(path: &Path, write: bool) -> io::Result<File> {
     // NONBLOCK: opening a pipe must not wait for its other end.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     match open_with(path, write, flags) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => open_leased(path, write, error),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            open_leased(path, write, DESCRIPTORS, error)
+        }
         opened => opened,
     }
 }
@@ -39,15 +44,23 @@ fn open_with(path: &Path, write: bool, flags: OFlags) -> io::Result<File> {
 }
 
 /// Opens a regular file on which another process has a lease, as the server of a network file system has for a
-/// delegation. Waits until the kernel has ended the lease. Returns `refused` for another kind of file.
-fn open_leased(path: &Path, write: bool, refused: io::Error) -> io::Result<File> {
+/// delegation. Waits until the kernel has ended the lease. Returns `refused` for another kind of file, and if there is
+/// no directory `descriptors`.
+fn open_leased(
+    path: &Path,
+    write: bool,
+    descriptors: &str,
+    refused: io::Error,
+) -> io::Result<File> {
     let found = open_with(path, false, OFlags::PATH | OFlags::NOFOLLOW)?;
-    match found.metadata()?.is_file() {
-        true => {
-            let same = format!("/proc/self/fd/{}", found.as_raw_fd());
-            open_with(Path::new(&same), write, OFlags::NOCTTY)
-        }
-        false => Err(refused),
+    if !found.metadata()?.is_file() {
+        return Err(refused);
+    }
+    let same = format!("{descriptors}/{}", found.as_raw_fd());
+    match open_with(Path::new(&same), write, OFlags::NOCTTY) {
+        // The file itself exists: it is open.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(refused),
+        opened => opened,
     }
 }
 
@@ -287,6 +300,20 @@ signal.pause()";
             "ready\n" => assert_eq!(io::read_to_string(opened.unwrap()).unwrap(), "content"),
             _ => esker_testing::skip("the file system has no leases"),
         }
+    }
+
+    /// A caller would take the file for missing.
+    #[test]
+    fn leased_files_are_not_reported_as_missing_without_proc() {
+        let path = std::env::temp_dir().join(format!("esker-no-proc-{}", std::process::id()));
+        fs::write(&path, b"content").unwrap();
+        let opened = |descriptors| {
+            open_leased(&path, false, descriptors, io::ErrorKind::WouldBlock.into())
+                .map_err(|error| error.kind())
+        };
+        assert_eq!(opened("/nowhere").err(), Some(io::ErrorKind::WouldBlock));
+        assert_eq!(io::read_to_string(opened(DESCRIPTORS).unwrap()).unwrap(), "content");
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]
