@@ -19,7 +19,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The keys of a level of an object, encoded and sorted.
-type Sorted = Arc<Vec<Vec<u8>>>;
+#[derive(Default)]
+struct Sorted {
+    keys: Vec<Vec<u8>>,
+    /// Total length of the keys.
+    bytes: usize,
+}
+
+impl Sorted {
+    fn new(keys: Vec<Vec<u8>>) -> Self {
+        let bytes = keys.iter().map(Vec::len).sum();
+        Self { keys, bytes }
+    }
+}
 
 /// The subject of a listing: an object, one of its dkeys if akeys were listed, and a state.
 type Listed = (ObjectId, Option<Vec<u8>>, View);
@@ -27,26 +39,28 @@ type Listed = (ObjectId, Option<Vec<u8>>, View);
 /// Number of unfinished listings whose keys a container handle keeps.
 const RECENT: usize = 4;
 
-/// The most recent unfinished listings of a container, the latest last. A call for the next page continues one.
+/// The most recent unfinished listings of a container, the latest last, as far as their keys have at most
+/// [`DAOS_LISTING_BYTES_MAX`] together. A call for the next page continues one.
 #[derive(Default)]
-pub(super) struct Recent(ForkLock<VecDeque<(Listed, Sorted)>>);
+pub(super) struct Recent(ForkLock<VecDeque<(Listed, Arc<Sorted>)>>);
 
 impl Recent {
     /// The keys of this listing; `None` if it is not among the most recent.
-    fn get(&self, listed: &Listed) -> Option<Sorted> {
+    fn get(&self, listed: &Listed) -> Option<Arc<Sorted>> {
         let recent = self.0.lock();
         recent.iter().find(|(known, _)| known == listed).map(|(_, keys)| Arc::clone(keys))
     }
 
-    /// Stores a listing that has more pages, and drops it after the last one.
-    fn update(&self, listed: Listed, keys: Sorted, anchor: &Anchor) {
+    /// Stores a listing that has more pages, and drops it after the last one. The latest one is kept whatever its size.
+    fn update(&self, listed: Listed, keys: Arc<Sorted>, anchor: &Anchor) {
         let mut recent = self.0.lock();
         recent.retain(|(known, _)| *known != listed);
         if matches!(anchor, Anchor::After { .. }) {
             recent.push_back((listed, keys));
         }
-        if recent.len() > RECENT {
-            recent.pop_front();
+        let mut bytes: usize = recent.iter().map(|(_, keys)| keys.bytes).sum();
+        while recent.len() > RECENT || recent.len() > 1 && bytes > DAOS_LISTING_BYTES_MAX {
+            bytes -= recent.pop_front().map_or(0, |(_, keys)| keys.bytes);
         }
     }
 }
@@ -164,9 +178,9 @@ impl Reader<'_> {
         };
         let keys = match recent {
             Some(keys) => keys,
-            None => Arc::new(self.sorted(dkey).await?),
+            None => Arc::new(Sorted::new(self.sorted(dkey).await?)),
         };
-        let page = page(self.kind(dkey), &keys, anchor, limit)?;
+        let page = page(self.kind(dkey), &keys.keys, anchor, limit)?;
         if !is_proved {
             self.opened.listing.update(listed, keys, anchor);
         }
@@ -342,6 +356,26 @@ mod tests {
         assert!(recent.get(&listed(0)).is_none() && recent.get(&listed(1)).is_some());
         (0..=RECENT as u64).for_each(|lo| update(lo, &after(0, Vec::new())));
         assert_eq!(known(), RECENT);
+    }
+
+    /// Listings that nobody finishes must not take several times the memory of the largest one.
+    #[test]
+    fn unfinished_listings_are_kept_within_the_limit_of_one() {
+        let recent = Recent::default();
+        let listed = |lo| (ObjectId { hi: 0, lo }, None, View::Latest);
+        let update = |lo, bytes| {
+            let keys = Arc::new(Sorted { keys: Vec::new(), bytes });
+            recent.update(listed(lo), keys, &after(0, Vec::new()));
+        };
+        let known = || (0..4).filter(|lo| recent.get(&listed(*lo)).is_some()).collect::<Vec<_>>();
+        let half = DAOS_LISTING_BYTES_MAX / 2;
+        update(0, half);
+        update(1, half);
+        assert_eq!(known(), [0, 1]);
+        update(2, 1);
+        assert_eq!(known(), [1, 2]);
+        update(3, DAOS_LISTING_BYTES_MAX + 1);
+        assert_eq!(known(), [3]);
     }
 
     /// A page ends at its limit of entries or bytes, but has at least one key.
