@@ -13,6 +13,11 @@ use super::pool::{CONTAINERS, LABELS, META, PosixPool, TMP};
 use esker_types::{ObjectId, Result, Uuid};
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
+
+/// Attempts to find that a label and its container fit together, and the pause between two of them.
+const LABEL_TRIES: u32 = 100;
+const LABEL_PAUSE: Duration = Duration::from_millis(10);
 
 /// The result of a check of a posix pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,10 +72,7 @@ impl PosixCheck {
     /// Checks that a label refers to a container.
     fn check_label(&mut self, pool: &Path, path: &Path) -> Result<()> {
         self.count(path)?;
-        let text = files::read(path)?.unwrap_or_default();
-        let uuid = std::str::from_utf8(&text).ok().and_then(Uuid::parse);
-        let there = uuid.map(|uuid| pool.join(CONTAINERS).join(uuid.to_string()).is_dir());
-        if there != Some(true) {
+        if !becomes_true(|| is_label_valid(pool, path))? {
             self.problems.push(format!(
                 "{}: a label of a container that does not exist: remove the label",
                 path.display()
@@ -81,11 +83,7 @@ impl PosixCheck {
 
     /// Checks that the label of a container refers to it.
     fn check_own_label(&mut self, pool: &Path, Meta { uuid, label, .. }: &Meta) -> Result<()> {
-        if label.is_empty() {
-            return Ok(());
-        }
-        let stored = files::read(&label_path(pool, label))?;
-        if stored.as_deref() != Some(uuid.to_string().as_bytes()) {
+        if !becomes_true(|| has_own_label(pool, *uuid))? {
             self.problems.push(format!(
                 "container {uuid}: its label {label:?} does not refer to it: set a label with `esker cont set-prop \
                  posix:{}/{uuid} label:{label}`",
@@ -100,6 +98,8 @@ impl PosixCheck {
         let meta = Meta::read(&path.join(META));
         match self.note(meta).flatten() {
             Some(meta) => self.check_own_label(pool, &meta)?,
+            // A process has destroyed it since it was listed.
+            None if files::is_missing(path) => return Ok(()),
             None => self.problems.push(format!(
                 "{}: the metadata of a container is missing: restore the file, or remove the container",
                 path.display()
@@ -131,6 +131,34 @@ impl PosixCheck {
         let checked = self.count(path).and_then(|()| check_content(oid, path));
         self.note(checked);
     }
+}
+
+/// Calls `is_right` until it is true, a limited number of times: another process may be creating, renaming or destroying a
+/// container, which takes several steps.
+pub(super) fn becomes_true(is_right: impl Fn() -> Result<bool>) -> Result<bool> {
+    for _ in 1..LABEL_TRIES {
+        if is_right()? {
+            return Ok(true);
+        }
+        std::thread::sleep(LABEL_PAUSE);
+    }
+    is_right()
+}
+
+/// True if the label file at `path` refers to a container, or is gone.
+pub(super) fn is_label_valid(pool: &Path, path: &Path) -> Result<bool> {
+    let Some(text) = files::read(path)? else { return Ok(true) };
+    let uuid = std::str::from_utf8(&text).ok().and_then(Uuid::parse);
+    Ok(uuid.is_some_and(|uuid| pool.join(CONTAINERS).join(uuid.to_string()).is_dir()))
+}
+
+/// True if the label of a container refers to it, if it has none, or if the container is gone.
+pub(super) fn has_own_label(pool: &Path, uuid: Uuid) -> Result<bool> {
+    let text = uuid.to_string();
+    let meta = Meta::read(&pool.join(CONTAINERS).join(&text).join(META))?;
+    let Some(meta) = meta.filter(|meta| !meta.label.is_empty()) else { return Ok(true) };
+    let stored = files::read(&label_path(pool, &meta.label))?;
+    Ok(stored.as_deref() == Some(text.as_bytes()))
 }
 
 /// Checks a file of an object according to the object's type. Lock files have no content.

@@ -366,7 +366,7 @@ pub(super) fn random_uuid() -> Result<Uuid> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Posix, PosixPool, PosixUrl};
+    use crate::{Posix, PosixPool, PosixUrl, check};
     use esker_types::info::OpenMode;
 
     #[test]
@@ -404,6 +404,32 @@ mod tests {
         directory.drop_label(&old).unwrap();
         discard_container(&hidden).unwrap();
         assert_eq!(directory.find_label("x").unwrap().unwrap().uuid, new.uuid);
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    /// A check may meet a container between two steps of its creation or removal.
+    #[test]
+    fn check_waits_for_the_label_of_a_container_that_changes() {
+        let path = std::env::temp_dir().join(format!("esker-posix-check-{}", std::process::id()));
+        PosixPool::create(&path, false).unwrap();
+        let url = PosixUrl { path: path.clone(), fsync: None };
+        let pool = Posix::open(&url, OpenMode::ReadWrite).unwrap();
+        let directory = &pool.0.directory;
+        let old = directory.create(&NewContainer::named("old")).unwrap();
+        discard_container(&directory.hide(old.uuid).unwrap()).unwrap();
+        assert!(check::has_own_label(&path, old.uuid).unwrap());
+        let is_valid = || check::is_label_valid(&path, &directory.label("old"));
+        assert!(!is_valid().unwrap());
+        directory.drop_label(&old).unwrap();
+        assert!(is_valid().unwrap());
+        let new = Meta { label: "new".to_owned(), ..Meta::new(random_uuid().unwrap()) };
+        directory.create_directory(&new).unwrap();
+        let has_label = || match check::has_own_label(&path, new.uuid)? {
+            true => Ok(true),
+            false => directory.claim_label("new", new.uuid).map(|()| false),
+        };
+        assert!(check::becomes_true(has_label).unwrap());
+        assert_eq!(PosixPool::check(&path).unwrap().problems, Vec::<String>::new());
         fs::remove_dir_all(path).unwrap();
     }
 }
