@@ -494,3 +494,19 @@ fn removal_of_a_tree_on_a_durable_pool_takes_few_syncs() {
     assert!(free() >= before + (5 << 20), "the contents are freed");
     assert!(site.ok(&["fs", "check", "tank/home"]).contains("no damage"));
 }
+
+/// The first containers of two pools have the same number, and their roots the same object ID.
+#[test]
+fn files_are_copied_between_pools() {
+    let site = site();
+    site.ok(&["pool", "create", "backup", "--size", "64M", "--targets", "1"]);
+    site.ok(&["cont", "create", "backup", "home", "--type", "posix"]);
+    site.feed(&["fs", "cp", "-", "tank/home:/file"], b"some bytes");
+    site.ok(&["fs", "cp", "-r", "tank/home:/", "backup/home:/copy"]);
+    site.ok(&["fs", "cp", "tank/home:/file", "backup/home:/file"]);
+    site.ok(&["fs", "cp", "tank/home:/file", "backup/home:/file"]);
+    assert_eq!(site.ok(&["fs", "cat", "backup/home:/copy/file"]), "some bytes");
+    let fails = |source, dest| site.fails(&["fs", "cp", "-r", source, dest]).0;
+    assert_eq!(fails("tank/home:/", "tank/home:/copy"), "invalid");
+    assert_eq!(fails("tank/home:/file", "tank/home:/file"), "invalid");
+}

@@ -221,16 +221,12 @@ fn target<'a, N>(dir: &'a N, name: Option<&'a [u8]>) -> Target<'a, N> {
 
 /// Refuses to copy a file over itself, and a directory into itself.
 fn refuse_itself(node: &Node, dir: &Node, name: Option<&[u8]>) -> Result<()> {
-    let same_fs = node.fs().container().info().id == dir.fs().container().info().id;
-    let mut above = Some(dir);
-    while let Some(dir) = above {
-        if same_fs && dir.oid() == node.oid() {
-            return Err(Error::new(ErrorKind::Invalid, "a directory cannot be copied into itself"));
-        }
-        above = dir.parent();
+    let source = node.identity();
+    if std::iter::successors(Some(dir), |dir| dir.parent()).any(|dir| dir.identity() == source) {
+        return Err(Error::new(ErrorKind::Invalid, "a directory cannot be copied into itself"));
     }
     match name.map(|name| dir.lookup(name)) {
-        Some(Ok(there)) if same_fs && there.oid() == node.oid() => {
+        Some(Ok(there)) if there.identity() == source => {
             Err(Error::new(ErrorKind::Invalid, "SOURCE and DEST are the same file"))
         }
         _ => Ok(()),
