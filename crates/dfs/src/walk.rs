@@ -2,7 +2,7 @@
 use crate::inode::Kind;
 use crate::list::DirStream;
 use crate::node::Node;
-use esker::types::Result;
+use esker::types::{Error, Result};
 
 /// A walk over a node and everything below it, each directory before its entries. It buffers one batch of entries for
 /// each level ([`crate::limits::LIST_BATCH`]).
@@ -30,20 +30,31 @@ impl Node {
 }
 
 impl Walk {
-    /// The next node, `None` at the end. After an error the walk can continue with the next one.
+    /// The next node, `None` at the end. After an error the walk can continue: with the next node, or after the directory
+    /// whose listing failed.
     ///
     /// # Errors
-    /// Errors of the backend.
+    /// Errors of the backend; their message begins with the path of the directory or entry.
     pub fn visit(&mut self) -> Result<Option<Visit>> {
         if let Some(node) = self.first.take() {
             return self.enter(Visit { node, depth: 0 }).map(Some);
         }
         while let Some(level) = self.levels.last_mut() {
-            let Some(entry) = level.read()? else {
-                self.levels.pop();
-                continue;
+            let entry = match level.read() {
+                Ok(Some(entry)) => entry,
+                Ok(None) => {
+                    self.levels.pop();
+                    continue;
+                }
+                Err(error) => {
+                    let error = named(&level.node().path(), &error);
+                    // Another read would fail again.
+                    self.levels.pop();
+                    return Err(error);
+                }
             };
-            let node = level.node().child(&entry.name, entry.inode)?;
+            let child = level.node().child(&entry.name, entry.inode);
+            let node = child.map_err(|error| named(&level.node().path(), &error))?;
             let depth = self.levels.len();
             return self.enter(Visit { node, depth }).map(Some);
         }
@@ -58,8 +69,16 @@ impl Walk {
     /// Opens a visited directory, so that its entries come next, unless it is at the greatest depth. Returns the visit.
     fn enter(&mut self, visit: Visit) -> Result<Visit> {
         if visit.node.kind() == Kind::Directory && visit.depth < self.depth_max {
-            self.levels.push(visit.node.entries()?);
+            let entries = visit.node.entries();
+            self.levels.push(entries.map_err(|error| named(&visit.node.path(), &error))?);
         }
         Ok(visit)
     }
+}
+
+/// The error with the path of the directory before its message.
+#[cold]
+fn named(path: &[u8], error: &Error) -> Error {
+    let message = format!("{}: {}", String::from_utf8_lossy(path), error.message());
+    Error::new(error.kind(), message)
 }

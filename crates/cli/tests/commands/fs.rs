@@ -1,6 +1,9 @@
 //! `esker fs`: listing, changing, importing and exporting a tree in a container.
 use crate::support::{self, Site};
 use crate::tree::{make_odd_tree, same_trees};
+use esker::types::Extent;
+use esker::types::ops::{Cond, Source, Update, Value as Stored};
+use esker::{Access, Wait};
 use serde_json::{Value, json};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -509,4 +512,44 @@ fn files_are_copied_between_pools() {
     let fails = |source, dest| site.fails(&["fs", "cp", "-r", source, dest]).0;
     assert_eq!(fails("tank/home:/", "tank/home:/copy"), "invalid");
     assert_eq!(fails("tank/home:/file", "tank/home:/file"), "invalid");
+}
+
+/// Commands over a tree report a directory that cannot be listed, and continue with the others.
+#[test]
+fn walks_continue_after_a_damaged_directory() {
+    let site = site();
+    for dir in ["a", "b", "c"] {
+        site.ok(&["fs", "mkdir", &format!("tank/home:/{dir}")]);
+        site.feed(&["fs", "cp", "-", &format!("tank/home:/{dir}/file")], b"some bytes");
+    }
+    damage_entry(&site, b"/b", b"file");
+    for (command, found) in [
+        (&["find"][..], &["/a/file\n", "/c/file\n"][..]),
+        (&["ls", "-R"], &["a/file\n", "c/file\n"]),
+        (&["du"], &["/a\n", "/c\n"]),
+        (&["chmod", "-R", "600"], &[]),
+    ] {
+        let output = site.run(&[&["fs"], command, &["tank/home:/"]].concat());
+        let (told, said) = (String::from_utf8(output.stdout), String::from_utf8(output.stderr));
+        let (told, said) = (told.unwrap(), said.unwrap());
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {said}");
+        assert!(said.contains("tank/home:/b: ") && said.contains("failed: 1 entry"), "{said}");
+        assert!(found.iter().all(|line| told.contains(line)), "{command:?}: {told}");
+    }
+    for file in ["tank/home:/a/file", "tank/home:/c/file"] {
+        assert_eq!(site.json(&["fs", "stat", file])[0]["mode"], json!("0600"));
+    }
+}
+
+/// Overwrites the inode of an entry with zeros.
+fn damage_entry(site: &Site, dir: &[u8], name: &[u8]) {
+    let pool = format!("esker:{}/tank", site.dir.display());
+    let fs = dfs::Dfs::open(&pool, "home", dfs::MountOptions::default()).unwrap();
+    let dir = fs.resolve(&fs.root(), dir, dfs::Follow::All).unwrap();
+    let extents = [Extent::new(0, 88)];
+    let data = Source::One(&[0; 88]);
+    let value = Stored::Array { record_size: 1, extents: &extents, data };
+    let update = [Update { akey: b"DFS_INODE", value, cond: Cond::NONE }];
+    let object = fs.container().object(dir.oid());
+    object.update(name, Cond::NONE, &update, Access::Latest).wait().unwrap();
 }

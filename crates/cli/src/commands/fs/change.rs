@@ -1,4 +1,5 @@
 //! `esker fs mkdir`, `rm`, `mv`, `ln`, `touch`, `chmod`: changes to a tree.
+use super::each::Failures;
 use super::mode::ModeChange;
 use super::path::{FsPath, Mounts, NAMING, at, inside};
 use super::umask;
@@ -314,19 +315,25 @@ pub(crate) struct Chmod {
 impl Chmod {
     pub(super) fn run(self) -> Result<Answer> {
         let (mut mounts, mut count) = (Mounts::writing(), 0);
+        let mut failures = Failures::default();
         for path in &self.paths {
             let node = mounts.node(path, Follow::All)?;
             let mut walk = node.walk(if self.recursive { usize::MAX } else { 0 });
-            while let Some(visit) = walk.visit()? {
-                let inode = visit.node.inode();
-                if inode.kind != Kind::Symlink {
-                    let mode = self.mode.apply(inode.mode, inode.kind == Kind::Directory, umask());
-                    visit.node.set_attr(&SetAttr { mode: Some(mode), ..SetAttr::default() })?;
-                    count += 1;
+            while let Some(visit) = failures.next(path, &mut walk) {
+                if visit.node.kind() != Kind::Symlink {
+                    let done = failures.check(path, &visit, self.change(&visit.node));
+                    count += usize::from(done.is_some());
                 }
             }
         }
-        flush_and_answer(&mounts, count)
+        Ok(flush_and_answer(&mounts, count)?.with_trouble(failures.trouble()))
+    }
+
+    /// Changes the mode bits of a file or directory.
+    fn change(&self, node: &Node) -> Result<()> {
+        let inode = node.inode();
+        let mode = self.mode.apply(inode.mode, inode.kind == Kind::Directory, umask());
+        node.set_attr(&SetAttr { mode: Some(mode), ..SetAttr::default() }).map(drop)
     }
 }
 

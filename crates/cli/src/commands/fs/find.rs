@@ -1,4 +1,5 @@
 //! `esker fs find`: searching a tree.
+use super::each::Failures;
 use super::expression::{Expression, Reference};
 use super::path::{FsPath, Mounts, NAMING};
 use super::show::{self, Lines};
@@ -49,7 +50,7 @@ impl Find {
         if paths.is_empty() {
             return Err(no_path_error());
         }
-        let mut mounts = Mounts::reading();
+        let (mut mounts, mut failures) = (Mounts::reading(), Failures::default());
         let expression = Expression::parse(words, &mut |path| newer_than(&mut mounts, path))?;
         // --json may also follow the tests.
         let json = json || expression.json;
@@ -58,12 +59,15 @@ impl Find {
         for path in paths {
             let path = FsPath::parse(path).ok_or_else(|| not_a_path_error(path))?;
             let mut walk = mounts.node(&path, Follow::AllButLast)?.walk(expression.depth_max);
-            while let Some(visit) = walk.visit()? {
-                if !expression.holds(&visit)? {
+            while let Some(visit) = failures.next(&path, &mut walk) {
+                if failures.check(&path, &visit, expression.holds(&visit)) != Some(true) {
                     continue;
                 }
                 match json {
-                    true => found.push(show::attr(&visit.node.path(), &visit.node.attr()?)),
+                    true => {
+                        let attr = failures.check(&path, &visit, visit.node.attr());
+                        found.extend(attr.map(|attr| show::attr(&visit.node.path(), &attr)));
+                    }
                     false if lines.line("", &shown(&path, &visit))? => {}
                     // The reader of standard output has closed it.
                     false => return Ok(Answer::new(json!(null), "")),
@@ -71,7 +75,7 @@ impl Find {
             }
         }
         lines.finish()?;
-        Ok(Answer::new(json!(found), ""))
+        Ok(Answer::new(json!(found), "").with_trouble(failures.trouble()))
     }
 }
 

@@ -1,4 +1,5 @@
 //! `esker fs ls`, `cat`, `stat`, `du` and `df`: reading what is in a file system.
+use super::each::Failures;
 use super::long_help;
 use super::path::{FsPath, Mounts, NAMING, at, inside};
 use super::show::{self, Lines};
@@ -45,21 +46,28 @@ pub(crate) struct Ls {
 impl Ls {
     pub(super) fn run(self, json: bool) -> Result<Answer> {
         let (mut mounts, mut found) = (Mounts::reading(), Vec::new());
-        let mut lines = Lines::new(b'\n');
+        let (mut lines, mut failures) = (Lines::new(b'\n'), Failures::default());
         for path in &self.paths {
             let node = mounts.node(path, Follow::All)?;
             let top = node.path();
             let with_titles = self.recursive || self.paths.len() > 1;
             let mut walk = node.walk(self.depth_max(&node));
-            while let Some(visit) = walk.visit()? {
+            while let Some(visit) = failures.next(path, &mut walk) {
                 if visit.depth > 0 && !self.all && visit.node.name().starts_with(b".") {
                     walk.skip(&visit);
                     continue;
                 }
                 match json {
-                    true => found.extend(self.value(&visit)?),
+                    true => {
+                        let value = failures.check(path, &visit, self.value(&visit));
+                        found.extend(value.flatten());
+                    }
                     false if self.is_shown(&visit) || with_titles => {
-                        if !self.print(&mut lines, path, &top, &visit)? {
+                        let line = self.line(path, &top, &visit);
+                        let line = failures.check(path, &visit, line).flatten();
+                        if let Some((before, name)) = line
+                            && !lines.line(&before, &name)?
+                        {
                             return Ok(Answer::new(Value::Null, ""));
                         }
                     }
@@ -68,7 +76,7 @@ impl Ls {
             }
         }
         lines.finish()?;
-        Ok(Answer::new(json!(found), ""))
+        Ok(Answer::new(json!(found), "").with_trouble(failures.trouble()))
     }
 
     /// Levels to list below a node: none of a file, one of a directory, all with `-R`.
@@ -91,31 +99,26 @@ impl Ls {
         shown.then(|| Ok(show::attr(&visit.node.path(), &visit.node.attr()?))).transpose()
     }
 
-    /// Prints an entry, or the title of a listed directory. With -R, names are relative to that directory, and there is
-    /// no title. False if the reader of the output has gone.
-    fn print(&self, lines: &mut Lines, path: &FsPath, top: &[u8], visit: &Visit) -> Result<bool> {
+    /// The line of an entry, or the title of a listed directory: the text before the name, and the name. With -R, names are
+    /// relative to that directory, and there is no title.
+    fn line(&self, path: &FsPath, top: &[u8], visit: &Visit) -> Result<Option<(String, Vec<u8>)>> {
         if !self.is_shown(visit) {
-            return match self.recursive {
-                true => Ok(true),
-                false => lines.line("", &[&path.shown(&path.path)[..], b":"].concat()),
-            };
+            let title = [&path.shown(&path.path)[..], b":"].concat();
+            return Ok((!self.recursive).then(|| (String::new(), title)));
         }
         let own = visit.node.path();
         let name = match visit.depth {
             0 => path.shown(&path.path),
             _ => own[top.len()..].strip_prefix(b"/").unwrap_or(&own[top.len()..]).to_vec(),
         };
-        match self.long {
-            false => lines.line("", &name),
-            true => {
-                let arrow = match visit.node.kind() {
-                    Kind::Symlink => [b" -> ", &visit.node.read_link()?[..]].concat(),
-                    _ => Vec::new(),
-                };
-                let before = self.details(&visit.node.attr()?);
-                lines.line(&before, &[&name[..], &arrow].concat())
-            }
+        if !self.long {
+            return Ok(Some((String::new(), name)));
         }
+        let arrow = match visit.node.kind() {
+            Kind::Symlink => [b" -> ", &visit.node.read_link()?[..]].concat(),
+            _ => Vec::new(),
+        };
+        Ok(Some((self.details(&visit.node.attr()?), [name, arrow].concat())))
     }
 
     /// Columns before the name in a long listing.
@@ -294,26 +297,28 @@ impl Sum {
 impl Du {
     pub(super) fn run(self, json: bool) -> Result<Answer> {
         let (mut mounts, mut found) = (Mounts::reading(), Vec::new());
-        let mut lines = Lines::new(b'\n');
+        let (mut lines, mut failures) = (Lines::new(b'\n'), Failures::default());
         for path in &self.paths {
             let top = mounts.node(path, Follow::AllButLast)?;
             // True means that the output still has a reader.
-            self.sum(&top, |sum, depth| match (self.is_shown(depth), json) {
-                (false, _) => Ok(true),
-                (true, true) => {
-                    // In JSON, a path is text, or hexadecimal digits if it is not UTF-8.
-                    found.push(json!({"path": crate::shapes::bytes(&sum.path),
+            self.sum((path, &top), &mut failures, |sum, depth| {
+                match (self.is_shown(depth), json) {
+                    (false, _) => Ok(true),
+                    (true, true) => {
+                        // In JSON, a path is text, or hexadecimal digits if it is not UTF-8.
+                        found.push(json!({"path": crate::shapes::bytes(&sum.path),
                         "size_bytes": sum.bytes, "files": sum.files}));
-                    Ok(true)
-                }
-                (true, false) => {
-                    let size = format!("{:<11} ", show::size(sum.bytes, self.human_readable));
-                    lines.line(&size, &path.shown(&sum.path))
+                        Ok(true)
+                    }
+                    (true, false) => {
+                        let size = format!("{:<11} ", show::size(sum.bytes, self.human_readable));
+                        lines.line(&size, &path.shown(&sum.path))
+                    }
                 }
             })?;
         }
         lines.finish()?;
-        Ok(Answer::new(json!(found), ""))
+        Ok(Answer::new(json!(found), "").with_trouble(failures.trouble()))
     }
 
     fn is_shown(&self, depth: usize) -> bool {
@@ -323,14 +328,20 @@ impl Du {
 
     /// Calls `tell` with the total of each directory, and with its depth, once all of it was visited. The stack `open`
     /// holds the directories that are not complete yet.
-    fn sum(&self, top: &Node, mut tell: impl FnMut(&Sum, usize) -> Result<bool>) -> Result<()> {
+    fn sum(
+        &self,
+        (path, top): (&FsPath, &Node),
+        failures: &mut Failures,
+        mut tell: impl FnMut(&Sum, usize) -> Result<bool>,
+    ) -> Result<()> {
         let mut walk = top.walk(usize::MAX);
         let mut open: Vec<Sum> = Vec::new();
-        while let Some(Visit { node, depth }) = walk.visit()? {
+        while let Some(visit) = failures.next(path, &mut walk) {
+            let Some(bytes) = failures.check(path, &visit, size(&visit.node)) else { continue };
+            let Visit { node, depth } = visit;
             while open.len() > depth {
                 close(&mut open, &mut tell)?;
             }
-            let bytes = if node.kind() == Kind::File { node.attr()?.size } else { 0 };
             let files = u64::from(node.kind() == Kind::File);
             let is_line = node.kind() == Kind::Directory || self.all || depth == 0;
             match (is_line, open.last_mut()) {
@@ -343,6 +354,11 @@ impl Du {
         }
         Ok(())
     }
+}
+
+/// Bytes of a file; 0 for anything else.
+fn size(node: &Node) -> Result<u64> {
+    if node.kind() == Kind::File { node.attr().map(|attr| attr.size) } else { Ok(0) }
 }
 
 /// Ends a directory: reports its sum, and adds it to that of the directory above.

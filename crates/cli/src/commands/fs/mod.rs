@@ -2,6 +2,7 @@
 mod change;
 mod check;
 mod copy;
+mod each;
 mod expression;
 mod find;
 mod glob;
