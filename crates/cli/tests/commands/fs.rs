@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn site() -> Site {
     let site = Site::in_memory();
@@ -512,6 +513,33 @@ fn files_are_copied_between_pools() {
     let fails = |source, dest| site.fails(&["fs", "cp", "-r", source, dest]).0;
     assert_eq!(fails("tank/home:/", "tank/home:/copy"), "invalid");
     assert_eq!(fails("tank/home:/file", "tank/home:/file"), "invalid");
+}
+
+/// A reader that looks for the link all the time always finds a file or a link.
+#[test]
+fn links_are_replaced_atomically() {
+    let site = site();
+    site.feed(&["fs", "cp", "-", "tank/home:/current"], b"a file");
+    let pool = format!("esker:{}/tank", site.dir.display());
+    let fs = dfs::Dfs::open(&pool, "home", dfs::MountOptions::default()).unwrap();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                fs.root().lookup(b"current").unwrap();
+            }
+        });
+        let link = |target| site.run(&["fs", "ln", "-sf", target, "tank/home:/current"]);
+        let outputs = ["run1", "run2", "run3", "run4", "run5"].map(link);
+        is_done.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+        assert!(outputs.iter().all(|output| output.status.success()), "{outputs:?}");
+    });
+    assert_eq!(fs.root().lookup(b"current").unwrap().read_link().unwrap(), b"run5");
+    assert_eq!(listed(&site, "tank/home:/"), ["current"]);
+    site.ok(&["fs", "mkdir", "tank/home:/dir"]);
+    assert_eq!(site.fails(&["fs", "ln", "-sf", "run6", "tank/home:/dir"]).0, "is_directory");
+    assert_eq!(listed(&site, "tank/home:/").len(), 2);
 }
 
 /// Commands over a tree report a directory that cannot be listed, and continue with the others.

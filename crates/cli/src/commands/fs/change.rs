@@ -243,15 +243,34 @@ impl Ln {
         }
         let mut mounts = Mounts::writing();
         let (dir, name) = mounts.parent(&self.link)?;
-        let make = || dir.symlink(&name, self.target.as_bytes(), &Create::with_mode(0o777));
-        let made = match make() {
+        let made = match self.make(&dir, &name) {
             Err(error) if error.kind() == ErrorKind::Exists && self.force => {
-                dir.unlink(&name).and_then(|()| make())
+                self.replace(&dir, &name)
             }
             made => made,
         };
         made.map_err(|error| at(&self.link, &error))?;
         flush_and_answer(&mounts, 1)
+    }
+
+    fn make(&self, dir: &Node, name: &[u8]) -> Result<()> {
+        dir.symlink(name, self.target.as_bytes(), &Create::with_mode(0o777)).map(drop)
+    }
+
+    /// Makes the link under another name, and then renames it, so that the name always exists.
+    fn replace(&self, dir: &Node, name: &[u8]) -> Result<()> {
+        let mut number = 0;
+        let unfinished = loop {
+            let unfinished = format!(".esker-ln-{}-{number}", std::process::id()).into_bytes();
+            match self.make(dir, &unfinished) {
+                // Another process of this number, maybe on another machine, has made it.
+                Err(error) if error.kind() == ErrorKind::Exists => number += 1,
+                made => break made.map(|()| unfinished)?,
+            }
+        };
+        dir.rename(&unfinished, dir, name, RenameMode::Replace).inspect_err(|_| {
+            let _ = dir.unlink(&unfinished);
+        })
     }
 }
 
