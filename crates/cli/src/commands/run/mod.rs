@@ -1,5 +1,6 @@
 //! `esker run`: programs that see a container as files.
 mod locks;
+mod sweep;
 mod unshared;
 
 use crate::args::configured;
@@ -7,10 +8,11 @@ use crate::open;
 use crate::output::{Answer, say};
 use clap::Args;
 use dfs::{Dfs, MountOptions, NewDfs, PreloadObstacle};
-use esker::Pool;
 use esker::backend::NewContainer;
+use esker::names::{self, Named};
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
+use esker::{Pool, PosixUrl};
 use rustix::fs::{StatVfs, StatVfsMountFlags, statvfs};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -19,6 +21,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
+use sweep::Namespace;
 
 /// File name of the interception library.
 const LIBRARY: &str = "libesker_preload.so";
@@ -137,8 +140,29 @@ impl Run {
             .info()
             .uuid
             .to_string();
-        Ok((name.into_owned(), uuid, locks::folder(&pool)?))
+        Ok((absolute(&name)?, uuid, locks::folder(&pool)?))
     }
+}
+
+/// The name of a pool that leads to it from any working directory.
+///
+/// # Errors
+/// Errors of finding the working directory.
+fn absolute(name: &str) -> Result<String> {
+    // Other names are not those of paths.
+    let Ok(named) = names::resolve(name) else { return Ok(name.to_owned()) };
+    let path = std::path::absolute(named.path()).map_err(|cause| {
+        Error::io(format_args!("finding the directory of {}", named.path().display()), &cause)
+    })?;
+    let Some(path) = path.to_str() else { return Ok(name.to_owned()) };
+    Ok(match named {
+        Named::Posix(PosixUrl { fsync: Some(fsync), .. }) => {
+            format!("posix:{path}?fsync={}", if fsync { "on" } else { "off" })
+        }
+        Named::Nodes(_) => format!("nodes:{path}"),
+        // The kind is found again by what is there.
+        Named::Native(_) | Named::Posix(_) => format!("esker:{path}"),
+    })
 }
 
 /// A directory that the processes of a run share. It is removed at the end of the run, or by a later one.
@@ -150,9 +174,10 @@ const RUN_DIR: &str = "esker-run-";
 impl RunDir {
     fn new() -> Result<Self> {
         let place = directory_of_runs();
-        sweep(&place);
+        sweep::sweep(&place);
+        let suffix = Namespace::own().map_or_else(String::new, |namespace| namespace.suffix());
         for number in 0.. {
-            let dir = place.join(format!("{RUN_DIR}{}-{number}", std::process::id()));
+            let dir = place.join(format!("{RUN_DIR}{}-{number}{suffix}", std::process::id()));
             match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
                 Ok(()) => return Ok(Self(dir)),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -176,19 +201,6 @@ fn directory_of_runs() -> PathBuf {
     let is_noexec = |space: StatVfs| space.f_flag.contains(StatVfsMountFlags::NOEXEC);
     let can_execute = !statvfs(&place).is_ok_and(is_noexec);
     if can_execute { place } else { PathBuf::from("/tmp") }
-}
-
-/// Removes the directories of runs that have ended.
-fn sweep(place: &Path) {
-    let Ok(entries) = std::fs::read_dir(place) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let rest = name.to_str().and_then(|name| name.strip_prefix(RUN_DIR));
-        let process = rest.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
-        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
 }
 
 impl Drop for RunDir {
@@ -336,6 +348,24 @@ mod tests {
         let text = total("served open 2\nserved read 1\nnote a b\nserved open 3\nnote a b\n");
         assert!(text.contains("           5  open\n             1  read\n"), "{text}");
         assert!(text.contains("a b (processes: 2)"), "{text}");
+    }
+
+    #[test]
+    fn pools_are_found_from_any_working_directory() {
+        let here = std::env::current_dir().unwrap();
+        for (name, found) in [
+            ("esker:./pools/tank", "esker:HERE/pools/tank"),
+            ("esker://pools/tank", "esker:HERE/pools/tank"),
+            ("posix:./p", "esker:HERE/p"),
+            ("posix:./p?fsync=on", "posix:HERE/p?fsync=on"),
+            ("nodes:tank.map", "nodes:HERE/tank.map"),
+            ("nodes:/shared/tank.map", "nodes:/shared/tank.map"),
+            ("rados:data?conf=c", "rados:data?conf=c"),
+            ("memory:m", "memory:m"),
+        ] {
+            let found = found.replace("HERE", &here.display().to_string());
+            assert_eq!(absolute(name).unwrap(), found, "{name}");
+        }
     }
 
     #[test]
