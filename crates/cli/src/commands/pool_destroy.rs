@@ -68,14 +68,9 @@ impl Destroy {
         Ok(Answer::confirmation(json!({"url": url}), format!("destroyed pool {url}")))
     }
 
-    /// The containers of the pool. Empty if another process has opened the pool exclusively: the removal then fails
-    /// anyway, because the pool is in use.
+    /// The containers of the pool.
     fn containers(&self) -> Result<Vec<ContainerInfo>> {
-        let opened = self.pool.open_sound(OpenMode::ReadOnly);
-        match opened.and_then(|pool| pool.containers().wait()) {
-            Err(error) if error.kind() == ErrorKind::Busy => Ok(Vec::new()),
-            found => found,
-        }
+        self.pool.open_sound(OpenMode::ReadOnly)?.containers().wait()
     }
 }
 
@@ -121,8 +116,8 @@ impl Guard<'_> {
 
     #[cold]
     fn unknown_containers_error(&self, error: Error) -> Error {
-        use ErrorKind::{BadPath, NoPermission, NotFound};
-        if matches!(error.kind(), NotFound | BadPath | NoPermission) {
+        use ErrorKind::{BadPath, Busy, NoPermission, NotFound};
+        if matches!(error.kind(), NotFound | BadPath | NoPermission | Busy) {
             return error;
         }
         let message = format!(
@@ -131,5 +126,17 @@ impl Guard<'_> {
             self.pool
         );
         Error::new(error.kind(), message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_in_exclusive_use_is_not_taken_for_an_empty_one() {
+        let guard = Guard { pool: "tank", is_recursive: false };
+        let busy = Error::new(ErrorKind::Busy, "another process uses it");
+        assert_eq!(guard.check(|| Err(busy.clone())), Err(busy));
     }
 }
