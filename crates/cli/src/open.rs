@@ -59,7 +59,7 @@ impl ObjectArg {
         Ok((container, oid, access))
     }
 
-    /// Records the name of a new object, so that listings show it. It records none in containers of files, fields and
+    /// Records the name of an object, so that listings show it, unless it is recorded already. It records none in containers of files, fields and
     /// tensors, which have their own names.
     pub(crate) fn record(&self, container: &Container) -> Result<()> {
         let held = container.properties().list().wait()?;

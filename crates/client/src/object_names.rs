@@ -55,7 +55,7 @@ pub fn is_name_catalog(oid: ObjectId) -> bool {
 
 impl Container {
     /// Records that an object has this name, so that [`Container::object_names`] lists it. An object ID is not
-    /// recorded.
+    /// recorded. Call it after the object is created: before that, [`Container::forget_name`] may remove the name again.
     ///
     /// # Errors
     /// [`ErrorKind::NoPermission`] if writing is not allowed; errors of the backend.
@@ -64,7 +64,10 @@ impl Container {
             return Ok(());
         }
         let catalog = self.name_catalog(Access::Latest).await?;
-        catalog.put(name.as_bytes(), &[], Cond::NONE, Access::Latest).await
+        match catalog.size(name.as_bytes(), Access::Latest).await? {
+            Some(_) => Ok(()),
+            None => catalog.put(name.as_bytes(), &[], Cond::NONE, Access::Latest).await,
+        }
     }
 
     /// Removes a recorded name, unless an object has it still.
@@ -72,13 +75,18 @@ impl Container {
     /// # Errors
     /// The errors of [`Container::record_name`].
     pub async fn forget_name(&self, name: &str) -> Result<()> {
-        if ObjectId::parse(name).is_some()
-            || !self.objects_of(name, Access::Latest).await?.is_empty()
-        {
+        if ObjectId::parse(name).is_some() || self.is_object(name).await? {
             return Ok(());
         }
         let catalog = self.name_catalog(Access::Latest).await?;
-        catalog.remove(name.as_bytes(), Cond::NONE, Access::Latest).await
+        catalog.remove(name.as_bytes(), Cond::NONE, Access::Latest).await?;
+        // Another process may have created such an object meanwhile, and found the name still recorded.
+        if self.is_object(name).await? { self.record_name(name).await } else { Ok(()) }
+    }
+
+    /// True if any object has this name.
+    async fn is_object(&self, name: &str) -> Result<bool> {
+        Ok(!self.objects_of(name, Access::Latest).await?.is_empty())
     }
 
     /// The names that were recorded.

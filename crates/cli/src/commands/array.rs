@@ -19,6 +19,9 @@ const PIECE_BYTES: u64 = 4 << 20;
 /// Default bytes of a chunk of a new Array, approximately.
 const CHUNK_BYTES: u64 = 1 << 20;
 
+/// Attempts to remove an incomplete Array while other processes write to it.
+const DISCARD_TRIES_MAX: u32 = 16;
+
 /// Store files as Array objects, read them back, list and remove them, and show their sizes
 #[derive(Subcommand)]
 pub(crate) enum ArrayCommand {
@@ -140,17 +143,47 @@ impl Put {
         let mut source = files::Source::open(&self.file)?;
         let (container, oid) = self.array.open(OpenMode::ReadWrite, ObjectType::Array)?;
         let (array, is_new) = self.open_or_create(&container, oid)?;
-        if is_new {
-            // Listings show the name of a new Array from now on.
-            self.array.record(&container)?;
-        }
-        let stored = store(&array, &mut source, is_new).map_err(|error| {
-            // Half of a file must not read as a whole one.
-            let removed = is_new && self.array.remove(&container, &array).is_ok();
-            if removed { error } else { self.incomplete_array_error(&error) }
+        let mut done = Stored::default();
+        // Listings show the name from now on.
+        let recorded = self.array.record(&container);
+        let stored = recorded.and_then(|()| store(&array, &mut source, &mut done));
+        stored.map_err(|error| match is_new.then(|| self.discard(&container, &array, &done)) {
+            Some(Ok(true)) => error,
+            Some(Ok(false)) => self.kept_array_error(&error),
+            Some(Err(_)) | None => self.incomplete_array_error(&error),
         })?;
-        let response = json!({"oid": oid.to_string(), "size_bytes": stored});
+        let bytes = done.cells * array.attributes().cell_size;
+        let response = json!({"oid": oid.to_string(), "size_bytes": bytes});
         Ok(Answer::new(response, ""))
+    }
+
+    /// Removes a new Array, because half of a file must not read as a whole one. Keeps an Array of another size than this
+    /// command has given it: another process has stored into it meanwhile. True if it was removed.
+    fn discard(&self, container: &Container, array: &Array, done: &Stored) -> Result<bool> {
+        let remove = |access: Access<'_>| {
+            let is_own = (done.cells..=done.begun).contains(&array.size(access).wait()?);
+            if is_own {
+                array.destroy(access).wait()?;
+            }
+            Ok(is_own)
+        };
+        let is_removed = match container.capabilities().transactions {
+            true => container.transact(DISCARD_TRIES_MAX, |tx| remove(Access::Tx(tx)))?,
+            false => remove(Access::Latest)?,
+        };
+        if is_removed {
+            container.forget_name(&self.array.object).wait()?;
+        }
+        Ok(is_removed)
+    }
+
+    #[cold]
+    fn kept_array_error(&self, error: &Error) -> Error {
+        let message = format!(
+            "{error}; another process has stored into the Array {:?} meanwhile: check its content",
+            self.array.object
+        );
+        Error::new(error.kind(), message)
     }
 
     #[cold]
@@ -193,28 +226,38 @@ fn chunk_cells(chunk_bytes: Option<u64>, cell_size: u64) -> Result<u64> {
     }
 }
 
-/// Stores a file in an Array, from its first cell on. Returns the number of bytes.
-fn store(array: &Array, source: &mut files::Source, is_new: bool) -> Result<u64> {
+/// Progress of storing a file in an Array.
+#[derive(Default)]
+struct Stored {
+    /// Cells that are stored.
+    cells: u64,
+    /// The same with those of a write that may have failed in the middle.
+    begun: u64,
+}
+
+/// Stores a file in an Array, from its first cell on.
+fn store(array: &Array, source: &mut files::Source, done: &mut Stored) -> Result<()> {
     let cell = array.attributes().cell_size;
     let mut buffer = vec![0; piece_bytes(cell)];
-    let (bar, mut cells) = (Bar::bytes("storing"), 0);
+    let bar = Bar::bytes("storing");
     loop {
         let bytes = source.fill(&mut buffer)?;
         let piece = whole_cells(bytes, cell)?;
-        let range = [Extent::new(cells, piece)];
+        let range = [Extent::new(done.cells, piece)];
+        done.begun = done.cells + piece;
         array.write(&range, Source::One(&buffer[..bytes]), Access::Latest).wait()?;
-        cells += piece;
-        bar.update(cells * cell, source.len.unwrap_or(cells * cell));
+        done.cells = done.begun;
+        bar.update(done.cells * cell, source.len.unwrap_or(done.cells * cell));
         if bytes < buffer.len() {
             break;
         }
     }
-    // The writes have given a new Array its length. A drain may have moved it since; setting the length would then
+    // The writes have given a shorter Array its length. A drain may have moved it since; setting the length would then
     // create another Array, of zeros.
-    if !is_new {
-        array.set_size(cells, Access::Latest).wait()?;
+    if array.size(Access::Latest).wait()? > done.cells {
+        array.set_size(done.cells, Access::Latest).wait()?;
     }
-    Ok(cells * cell)
+    Ok(())
 }
 
 /// Returns the number of bytes to copy at a time: at most [`PIECE_BYTES`], rounded down to whole cells, but at least

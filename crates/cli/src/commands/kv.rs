@@ -125,7 +125,6 @@ impl Put {
     fn run(self) -> Result<Answer> {
         let value = files::value(&self.value)?;
         let (container, kv) = open(&self.kv)?;
-        let is_new = is_empty(&kv, Access::Latest);
         let cond = match (self.insert, self.update) {
             (true, _) => Kv::INSERT,
             (_, true) => Kv::UPDATE,
@@ -134,10 +133,8 @@ impl Put {
         let key = self.key.as_bytes();
         let put = kv.put(key, &value, cond, Access::Latest).wait();
         put.map_err(|error| explain(error, &self.key, &self.kv, &kv, Access::Latest))?;
-        if is_new {
-            // Listings show the name of a new Key-Value from now on.
-            self.kv.record(&container)?;
-        }
+        // Listings show the name from now on.
+        self.kv.record(&container)?;
         let response =
             json!({"oid": kv.oid().to_string(), "key": self.key, "size_bytes": value.len()});
         Ok(Answer::new(response, ""))

@@ -1,6 +1,11 @@
 //! `esker kv`, `esker array`, `esker object`.
-use crate::support::{Site, noise};
+use crate::support::{Site, noise, wait_for};
+use esker::types::ObjectType;
+use esker::types::info::OpenMode;
+use esker::{Access, ArrayAttributes, Kv, Pool, Wait};
 use serde_json::json;
+use std::io::Write;
+use std::process::Stdio;
 
 #[test]
 fn values_come_back_as_they_were_put() {
@@ -274,6 +279,49 @@ fn objects_are_listed_and_removed_by_name() {
     site.ok(&["kv", "put", "tank", "run1", "index", "key", "value"]);
     site.ok(&["kv", "rm", "tank", "run1", "index", "key"]);
     assert_eq!(names(&site, &objects), [some("field-1"), some("field-2")]);
+}
+
+/// A put records the name also if the object exists already: the command that created it may have failed to.
+#[test]
+fn a_put_records_a_missing_name() {
+    let site = Site::with_container();
+    let url = format!("esker:{}/tank", site.dir.display());
+    let pool = Pool::connect(&url, OpenMode::ReadWrite).unwrap();
+    let container = pool.open_container("run1", OpenMode::ReadWrite).wait().unwrap();
+    let oid = container.named_oid("index", ObjectType::KvHashed, None).unwrap();
+    let kv = container.kv(oid).unwrap();
+    kv.put(b"key", b"value", Kv::INSERT, Access::Latest).wait().unwrap();
+    let oid = container.named_oid("field", ObjectType::Array, None).unwrap();
+    let attributes = ArrayAttributes { cell_size: 1, chunk_size: 1024 };
+    container.create_array(oid, attributes, Access::Latest).wait().unwrap();
+    let objects = ["object", "list", "tank", "run1"];
+    assert_eq!(names(&site, &objects), [None, None]);
+    let file = site.file("input", b"x");
+    site.ok(&["kv", "put", "tank", "run1", "index", "other", "value"]);
+    site.ok(&["array", "put", "tank", "run1", "field", &file]);
+    let both = [Some("field".to_owned()), Some("index".to_owned())];
+    assert_eq!(names(&site, &objects), both);
+}
+
+/// Two processes store into one new Array: the one that created it fails, and the other one does not.
+#[test]
+fn a_failed_put_keeps_what_another_process_has_stored() {
+    let site = Site::with_container();
+    let mut first = site.command(&["array", "put", "tank", "run1", "a", "-", "--cell-size", "2"]);
+    let first = first.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut first = first.spawn().unwrap();
+    wait_for("the first process creates the Array", || {
+        site.run(&["array", "stat", "tank", "run1", "a"]).status.success()
+    });
+    let file = site.file("input", b"whole");
+    assert_eq!(site.fails(&["array", "put", "tank", "run1", "a", &file]).0, "invalid");
+    let file = site.file("input", b"whole.");
+    site.ok(&["array", "put", "tank", "run1", "a", &file]);
+    first.stdin.take().unwrap().write_all(b"x").unwrap();
+    let output = first.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("another process"), "{said}");
+    assert_eq!(site.ok(&["array", "get", "tank", "run1", "a"]), "whole.");
 }
 
 /// A copy has the names, and so has a snapshot, also of what was removed since.
