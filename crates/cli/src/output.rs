@@ -205,6 +205,18 @@ pub fn say(message: impl Display) {
     let _ = writeln!(std::io::stderr(), "esker: {message}");
 }
 
+/// Prints a line on standard output at once. False if the reader has closed its end.
+///
+/// # Errors
+/// The errors of writing.
+pub(crate) fn print_line(line: &str) -> Result<bool> {
+    match writeln!(std::io::stdout(), "{line}") {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Error::io("writing to standard output", &error)),
+    }
+}
+
 /// Writes to standard output. A reader that closes its end early, such as `head`, is not an error.
 fn print(bytes: &[u8]) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();

@@ -163,13 +163,26 @@ fn requests_of_a_file_are_checked_before_the_first_is_carried_out() {
     assert!(refusal(&["wipe", "--from", &two, "--doit"]).contains("name the whole database"));
     assert_eq!(fields(&site, &["list"]).lines().count(), 2);
     let (empty, out) = (site.file("empty", b"\n"), site.file("out", b"earlier"));
-    for arguments in
-        [&["retrieve", "-o", &out][..], &["wipe", "--doit"], &["move", "--to", "tank/b"]]
-    {
+    for arguments in [
+        &["retrieve", "-o", &out][..],
+        &["wipe", "--doit"],
+        &["move", "--to", "tank/b"],
+        &["check"],
+    ] {
         let error = refusal(&[arguments, &["--from", &empty]].concat());
         assert!(error.contains("no request in "), "{error}");
     }
     assert_eq!(std::fs::read(out).unwrap(), b"earlier");
+}
+
+#[test]
+fn watch_fails_if_its_output_cannot_be_written() {
+    let site = site(&[0]);
+    let watch = ["fields", "watch", "--store", "tank/fields", "--existing", "--count", "1"];
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = site.command(&watch).stdout(full).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && said.contains("standard output"), "{said}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use esker::types::{Error, ErrorKind, Result};
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, NewFields, Schema};
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The forms of STORE and REQUEST: the end of the help of commands that take them.
 pub(super) const NAMING: &str = "\
@@ -97,7 +97,8 @@ pub(super) struct RequestArg {
 }
 
 impl RequestArg {
-    /// The selection of each request, or of all fields if there is no request.
+    /// The selection of each request, or of all fields if neither a request nor a file is given. A file without requests
+    /// is an error.
     pub(super) fn selections(&self, store: &FieldStore) -> Result<Vec<Selection>> {
         let text = match &self.from {
             Some(path) => read(path)?,
@@ -107,29 +108,31 @@ impl RequestArg {
             return Ok(vec![Selection::everything(store.schema())]);
         }
         let requests = Request::parse_all(&text)?;
+        if let (Some(path), true) = (&self.from, requests.is_empty()) {
+            return Err(no_request_error(path));
+        }
         requests.iter().map(|request| request.expand(store.schema(), Date::today())).collect()
     }
 
-    /// Like [`RequestArg::selections`], but an error without a request, also if the file has none.
+    /// Like [`RequestArg::selections`], but an error if neither a request nor a file is given.
     pub(super) fn required_selections(&self, store: &FieldStore) -> Result<Vec<Selection>> {
         if self.request.is_empty() && self.from.is_none() {
             let text =
                 "select fields by a request such as class=od,date=-1,step=24, or by --from FILE";
             return Err(Error::new(ErrorKind::Invalid, text));
         }
-        let selections = self.selections(store)?;
-        match (&self.from, selections.is_empty()) {
-            (Some(path), true) => {
-                let from = match path.as_os_str() == "-" {
-                    true => "standard input".to_owned(),
-                    false => path.display().to_string(),
-                };
-                let text = format!("no request in {from}: write one, such as class=od,step=24");
-                Err(Error::new(ErrorKind::Invalid, text))
-            }
-            _ => Ok(selections),
-        }
+        self.selections(store)
     }
+}
+
+#[cold]
+fn no_request_error(path: &Path) -> Error {
+    let from = match path.as_os_str() == "-" {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
+    };
+    let text = format!("no request in {from}: write one, such as class=od,step=24");
+    Error::new(ErrorKind::Invalid, text)
 }
 
 /// Reads requests from a file, or from standard input for `-`.

@@ -2,11 +2,10 @@
 use super::select::{NAMING, RequestArg, StoreArg};
 use crate::args::parse_duration;
 use crate::commands::fields as shown;
-use crate::output::Answer;
+use crate::output::{Answer, print_line};
 use clap::Args;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// Duration of one wait without --timeout.
@@ -58,8 +57,7 @@ impl Watch {
                         true => shown::with_place(field.key(), field.location()).to_string(),
                         false => field.key().to_string(),
                     };
-                    // The program that reads the lines has ended.
-                    if writeln!(std::io::stdout(), "{line}").is_err() {
+                    if !print_line(&line)? {
                         break;
                     }
                 }
