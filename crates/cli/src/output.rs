@@ -26,6 +26,9 @@ static NO_PROGRESS: AtomicBool = AtomicBool::new(false);
 /// True if standard output may have colors.
 static COLORED: AtomicBool = AtomicBool::new(false);
 
+/// True once the reader of standard output has closed its end.
+static READER_IS_GONE: AtomicBool = AtomicBool::new(false);
+
 /// Condition under which output has colors: `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ColorArg {
@@ -135,8 +138,18 @@ impl Answer {
     }
 }
 
-/// Prints an outcome, and returns the exit status: success unless there is an error.
+/// Records that the reader of standard output has closed its end, so that the error of writing to it is not one of the
+/// command.
+pub(crate) fn set_reader_gone() {
+    READER_IS_GONE.store(true, Ordering::Relaxed);
+}
+
+/// Prints an outcome, and returns the exit status: success unless there is an error. A reader of standard output that
+/// closes its end early, such as `head`, is not an error.
 pub fn show(outcome: Result<Answer>, json: bool) -> ExitCode {
+    if outcome.is_err() && READER_IS_GONE.load(Ordering::Relaxed) {
+        return ExitCode::SUCCESS;
+    }
     if let Ok(Answer { ended: Some(code), .. }) = outcome {
         return code;
     }

@@ -1,5 +1,6 @@
 //! Reading and writing files, standard input and standard output.
 use crate::output::{self, Bar};
+use esker::types::limits::SINGLE_VALUE_MAX;
 use esker::types::{Error, ErrorKind, Result};
 use esker_os::whole::WholeFile;
 use std::fs::File;
@@ -9,21 +10,35 @@ use std::path::Path;
 /// The value that an argument gives: text, `@FILE`, `@@text`, or `-` for standard input.
 pub(super) fn value(text: &str) -> Result<Vec<u8>> {
     if text == "-" {
-        let mut bytes = Vec::new();
         if std::io::stdin().is_terminal() && !output::is_quiet() {
             output::say(
                 "reading the value from the terminal: end it with Ctrl-D on a line of its own",
             );
         }
-        let read = std::io::stdin().lock().read_to_end(&mut bytes);
-        return read.map(|_| bytes).map_err(|error| Error::io("reading standard input", &error));
+        return read_value(std::io::stdin().lock(), "standard input");
     }
     match text.strip_prefix('@') {
         Some(rest) if rest.starts_with('@') => Ok(rest.as_bytes().to_vec()),
         Some(path) => {
-            std::fs::read(path).map_err(|error| Error::io(format!("reading {path}"), &error))
+            let file = File::open(path);
+            read_value(file.map_err(|error| Error::io(format!("reading {path}"), &error))?, path)
         }
         None => Ok(text.as_bytes().to_vec()),
+    }
+}
+
+/// Reads a value to its end. Fails once it is longer than any value can be.
+fn read_value(source: impl Read, name: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = source.take(SINGLE_VALUE_MAX + 1).read_to_end(&mut bytes);
+    match read.map_err(|error| Error::io(format!("reading {name}"), &error))? as u64 {
+        0..=SINGLE_VALUE_MAX => Ok(bytes),
+        _ => Err(Error::new(
+            ErrorKind::RecordTooBig,
+            format!(
+                "{name} is longer than a value can be: at most {SINGLE_VALUE_MAX} bytes (SINGLE_VALUE_MAX)"
+            ),
+        )),
     }
 }
 
@@ -144,16 +159,23 @@ impl Sink {
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match &mut self.inner {
-            Inner::Standard(out) => out.write(bytes),
+            Inner::Standard(out) => out.write(bytes).inspect_err(note_closed_pipe),
             Inner::File(file) => Write::write(file, bytes),
         }
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
         match &mut self.inner {
-            Inner::Standard(out) => out.flush(),
+            Inner::Standard(out) => out.flush().inspect_err(note_closed_pipe),
             Inner::File(file) => file.flush(),
         }
+    }
+}
+
+/// Records an error of standard output that means that its reader has closed its end.
+fn note_closed_pipe(error: &std::io::Error) {
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
+        output::set_reader_gone();
     }
 }
 
@@ -179,6 +201,7 @@ mod tests {
         assert_eq!(value("text").unwrap(), b"text");
         assert_eq!(value("@@at").unwrap(), b"@at");
         assert_eq!(value("").unwrap(), b"");
+        assert_eq!(value("@/dev/zero").unwrap_err().kind(), ErrorKind::RecordTooBig);
         assert!(value("@/no/such/file").unwrap_err().message().contains("/no/such/file"));
     }
 

@@ -5,9 +5,11 @@ use esker::types::Extent;
 use esker::types::ops::{Cond, Source, Update, Value as Stored};
 use esker::{Access, Wait};
 use serde_json::{Value, json};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn site() -> Site {
@@ -580,4 +582,17 @@ fn damage_entry(site: &Site, dir: &[u8], name: &[u8]) {
     let update = [Update { akey: b"DFS_INODE", value, cond: Cond::NONE }];
     let object = fs.container().object(dir.oid());
     object.update(name, Cond::NONE, &update, Access::Latest).wait().unwrap();
+}
+
+/// A reader that has read enough is not an error, as with `cat` of the host.
+#[test]
+fn readers_of_data_may_end_early() {
+    let site = site();
+    site.feed(&["fs", "cp", "-", "tank/home:/file"], &support::noise(1 << 20));
+    let mut cat = site.command(&["fs", "cat", "tank/home:/file"]);
+    let mut cat = cat.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = [0];
+    cat.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = cat.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
