@@ -18,11 +18,14 @@ pub(super) fn check() -> Vec<Finding> {
         return vec![Finding::wrong(CHECK, what, format!("export {}=DIR", names::POOLS_VARIABLE))];
     }
     let chosen = std::env::var_os(names::POOLS_VARIABLE).is_some_and(|value| !value.is_empty());
-    directories.iter().map(|directory| check_directory(directory, chosen)).collect()
+    let first = std::iter::once(true).chain(std::iter::repeat(false));
+    let all = directories.iter().zip(first);
+    all.map(|(directory, is_first)| check_directory(directory, chosen, is_first)).collect()
 }
 
-/// Checks a directory. A chosen one should exist; the default one is created with the first pool.
-fn check_directory(directory: &Path, chosen: bool) -> Finding {
+/// Checks a directory. A chosen one should exist; the default one is created with the first pool. New pools go into the
+/// first.
+fn check_directory(directory: &Path, chosen: bool, is_first: bool) -> Finding {
     let shown = directory.display();
     if !directory.exists() {
         return match (chosen, existing_parent(directory)) {
@@ -38,7 +41,7 @@ fn check_directory(directory: &Path, chosen: bool) -> Finding {
         };
     }
     match Mount::for_path(directory) {
-        Ok(mount) => check_mount(directory, &mount),
+        Ok(mount) => check_mount(directory, &mount, is_first),
         Err(error) => Finding::wrong(CHECK, error.to_string(), "check its permissions"),
     }
 }
@@ -58,10 +61,28 @@ fn cannot_write(directory: &Path) -> Finding {
     Finding::wrong(CHECK, what, remedy)
 }
 
-/// Checks an existing directory for pools: its file system must be local, this user must be able to write to it, and it
-/// should have at least `ROOM_BYTES` free.
-fn check_mount(directory: &Path, mount: &Mount) -> Finding {
-    let shown = format!("{} on {} ({})", directory.display(), mount.fs_type, mount.media().name());
+/// Checks an existing directory that is only searched for pools: it may be shared by machines, and of others.
+fn check_searched(directory: &Path, mount: &Mount) -> Finding {
+    let shown = description(directory, mount);
+    if access(directory, Access::READ_OK | Access::EXEC_OK).is_err() || !directory.is_dir() {
+        let remedy = format!("remove it from {}, or check its permissions", names::POOLS_VARIABLE);
+        return Finding::wrong(CHECK, format!("{shown}: you cannot list its pools"), remedy);
+    }
+    Finding::fine(CHECK, format!("{shown}, searched for pools"))
+}
+
+/// The directory with its file system, for findings.
+fn description(directory: &Path, mount: &Mount) -> String {
+    format!("{} on {} ({})", directory.display(), mount.fs_type, mount.media().name())
+}
+
+/// Checks an existing directory for pools. The file system of the first, for new pools, must be local, this user must be
+/// able to write to it, and it should have at least `ROOM_BYTES` free.
+fn check_mount(directory: &Path, mount: &Mount, is_first: bool) -> Finding {
+    if !is_first {
+        return check_searched(directory, mount);
+    }
+    let shown = description(directory, mount);
     if mount.media() == Media::Network {
         let what = format!("{shown}: pools of this machine need a local file system");
         let remedy = format!("export {}=DIR on /dev/shm or a local disk", names::POOLS_VARIABLE);
@@ -104,11 +125,20 @@ mod tests {
     #[test]
     fn a_shared_missing_or_unwritable_directory_is_reported() {
         let here = std::env::temp_dir();
-        assert_eq!(check_mount(&here, &mount("nfs4")).status, Status::Wrong);
-        assert_ne!(check_mount(&here, &mount("tmpfs")).status, Status::Wrong);
-        assert_eq!(check_mount(Path::new("/proc/version"), &mount("ext4")).status, Status::Wrong);
-        assert_eq!(check_directory(Path::new("/no/such"), true).status, Status::Warning);
-        assert_eq!(check_directory(&here.join("esker-not-there"), false).status, Status::Fine);
+        assert_eq!(check_mount(&here, &mount("nfs4"), true).status, Status::Wrong);
+        assert_ne!(check_mount(&here, &mount("tmpfs"), true).status, Status::Wrong);
+        let file = Path::new("/proc/version");
+        assert_eq!(check_mount(file, &mount("ext4"), true).status, Status::Wrong);
+        assert_eq!(check_directory(Path::new("/no/such"), true, true).status, Status::Warning);
+        let missing = here.join("esker-not-there");
+        assert_eq!(check_directory(&missing, false, true).status, Status::Fine);
+    }
+
+    #[test]
+    fn only_the_first_directory_must_be_writable_and_local() {
+        let searched = |path: &str| check_mount(Path::new(path), &mount("nfs4"), false).status;
+        assert_eq!(searched("/proc/self"), Status::Fine);
+        assert_eq!(searched("/proc/version"), Status::Wrong);
     }
 
     #[test]
