@@ -1,11 +1,16 @@
 //! Arrays: one test for each documented rule.
 use esker::backend::memory::Memory;
 use esker::types::info::OpenMode;
-use esker::types::ops::{AkeyRef, Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
-use esker::types::{ErrorKind, Extent, ObjectId, ObjectType, Result};
+use esker::types::ops::{
+    AkeyRef, Anchor, Change, Cond, DkeyFetch, Fetch, ListLimit, ReadAt, Sink, Source, Update,
+    Value, Write, WriteOp,
+};
+use esker::types::{ErrorKind, Extent, FLAT_AKEY, ObjectId, ObjectType, Result};
 use esker::{Access, Array, ArrayAttributes, ArrayRead, Container, Pool, Wait};
-use esker_backend::NewContainer;
+use esker_backend::{NewContainer, OpenContainer, Reply};
+use esker_conformance::between::{Interceptor, PoolBetween};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const SHAPE: ArrayAttributes = ArrayAttributes { cell_size: 2, chunk_size: 10 };
 
@@ -489,4 +494,62 @@ fn a_range_at_a_high_index_is_written_or_rejected() {
     assert_eq!(kind(written), Some(ErrorKind::Invalid));
     write(&array, u64::MAX - 2, b"ab");
     assert_eq!(size(&array), u64::MAX);
+}
+
+/// A range whose two copies have more than 2^64 cells together.
+#[test]
+fn ranges_of_a_punch_may_overlap() {
+    let container = container();
+    let shape = ArrayAttributes { cell_size: 1, chunk_size: 1 << 60 };
+    let oid = oid(&container, ObjectType::ArrayByte);
+    let array = container.open_array_with_attributes(oid, shape).unwrap();
+    write(&array, 5, b"abc");
+    let ranges = [Extent::new(0, 1 << 63), Extent::new(0, 1 << 63), Extent::new(1 << 63, 7)];
+    array.punch(&ranges, Access::Latest).wait().unwrap();
+    assert_eq!(size(&array), 0);
+}
+
+/// Another process that writes a cell just after its first read.
+#[derive(Default)]
+struct Overtaking {
+    has_written: AtomicBool,
+}
+
+impl Interceptor for Overtaking {
+    fn fetch<'a, 'f, 'b>(
+        &'a self,
+        from: &'a dyn OpenContainer,
+        oid: ObjectId,
+        dkeys: &'a mut [DkeyFetch<'f, 'b>],
+        at: ReadAt<'a>,
+    ) -> Reply<'a, ()>
+    where
+        'b: 'f,
+        'f: 'a,
+    {
+        let dkey = dkeys[0].dkey.to_vec();
+        let fetched = from.fetch(oid, dkeys, at).wait();
+        if dkey == 3u64.to_ne_bytes() && !self.has_written.swap(true, Ordering::Relaxed) {
+            let extents = [Extent::new(4, 1)];
+            let value =
+                Value::Array { record_size: 2, extents: &extents, data: Source::One(b"ab") };
+            let updates = &[Update { akey: FLAT_AKEY, value, cond: Cond::NONE }];
+            let op = WriteOp::Update { dkey: &dkey, cond: Cond::NONE, updates };
+            from.write(Change::from_writes(&[Write { oid, op }])).wait().unwrap();
+        }
+        Reply::Ready(fetched)
+    }
+}
+
+#[test]
+fn resize_keeps_a_last_cell_that_is_written_meanwhile() {
+    let backend = PoolBetween::before(Arc::new(Memory::new(4)), &Arc::new(Overtaking::default()));
+    let pool = Pool::from_backend(Arc::new(backend), OpenMode::ReadWrite);
+    pool.create_container(&NewContainer::named("test")).wait().unwrap();
+    let container = pool.open_container("test", OpenMode::ReadWrite).wait().unwrap();
+    let array = array(&container);
+    array.set_size(25, Access::Latest).wait().unwrap();
+    let mut cell = [0; 2];
+    read_into(&array, 24, &mut cell);
+    assert_eq!((&cell, size(&array)), (b"ab", 25));
 }

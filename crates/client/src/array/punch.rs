@@ -2,7 +2,7 @@
 use super::Array;
 use super::cells::{Chunk, Piece, chunks};
 use crate::access::Access;
-use crate::limits::{PUNCH_TRIES_MAX, PUNCHED_CHUNKS_MAX};
+use crate::limits::{ARRAY_TRIES_MAX, PUNCHED_CHUNKS_MAX};
 use crate::proof::Proof;
 use esker_types::ops::{Anchor, Cond, ListLimit, Update, Value};
 use esker_types::{Error, ErrorKind, Extent, FLAT_AKEY, Result, key_to_u64};
@@ -24,10 +24,11 @@ impl Array {
     pub async fn punch(&self, ranges: &[Extent], access: Access<'_>) -> Result<()> {
         self.object.check_writable()?;
         ranges.iter().try_for_each(|range| range.check())?;
-        if self.layout.count_chunks(ranges) <= PUNCH_CHUNKS_MAX {
-            return self.punch_pieces(&self.layout.pieces(ranges, u64::MAX)?, None, access).await;
-        }
+        // The cells of ranges that overlap may be more than 2^64 together.
         let ranges = merge(ranges);
+        if self.layout.count_chunks(&ranges) <= PUNCH_CHUNKS_MAX {
+            return self.punch_pieces(&self.layout.pieces(&ranges, u64::MAX)?, None, access).await;
+        }
         match access {
             Access::Latest if self.object.container().capabilities().transactions => {
                 self.punch_stored(&ranges).await
@@ -52,7 +53,7 @@ impl Array {
             true => PUNCHED_CHUNKS_MAX,
             false => usize::MAX,
         };
-        for _ in 0..PUNCH_TRIES_MAX {
+        for _ in 0..ARRAY_TRIES_MAX {
             let transaction = self.object.container().transaction()?;
             let mut pieces = self.stored_pieces(ranges, Access::Tx(&transaction)).await?;
             pieces.retain(|piece| piece.dkey > last);
@@ -69,8 +70,8 @@ impl Array {
         Err(Error::new(
             ErrorKind::Again,
             format!(
-                "array {}: other processes added chunks during {PUNCH_TRIES_MAX} attempts to punch it \
-                 (PUNCH_TRIES_MAX): try again, or punch ranges of at most {PUNCH_CHUNKS_MAX} chunks",
+                "array {}: other processes added chunks during {ARRAY_TRIES_MAX} attempts to punch it \
+                 (ARRAY_TRIES_MAX): try again, or punch ranges of at most {PUNCH_CHUNKS_MAX} chunks",
                 self.oid()
             ),
         ))

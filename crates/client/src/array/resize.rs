@@ -2,12 +2,14 @@
 use super::punch::punch_update;
 use super::{ATTRIBUTES_DKEY, Array};
 use crate::access::Access;
+use crate::limits::ARRAY_TRIES_MAX;
+use crate::proof::Proof;
 use crate::transaction::Transaction;
 use esker_types::ops::{
     AkeyRef, Anchor, Cond, FIRST_CHUNK, Fetch, ListLimit, Sink, Source, Update, Value, Write,
     WriteOp,
 };
-use esker_types::{Extent, FLAT_AKEY, ObjectType, Result, key_to_u64};
+use esker_types::{Error, ErrorKind, Extent, FLAT_AKEY, ObjectType, Result, key_to_u64};
 
 /// Number of dkeys that are listed and removed per step.
 const DKEYS_PER_STEP: usize = 1024;
@@ -18,7 +20,8 @@ impl Array {
     /// has written so far count, too.
     ///
     /// # Errors
-    /// [`esker_types::ErrorKind::NoPermission`] if writing is not allowed; errors of the backend.
+    /// [`ErrorKind::NoPermission`] if writing is not allowed, [`ErrorKind::Again`] if other processes kept writing the
+    /// last cell; errors of the backend.
     pub async fn set_size(&self, size: u64, access: Access<'_>) -> Result<()> {
         self.object.check_writable()?;
         let Some(last) = size.checked_sub(1) else {
@@ -105,10 +108,37 @@ impl Array {
         }
     }
 
-    /// Removes the records after `last` in a chunk and makes sure that `last` exists.
+    /// Removes the records after `last` in a chunk and makes sure that `last` exists. Where the pool has transactions, a
+    /// zero does not replace a record that another process has written since this one looked for it.
     async fn end_chunk_at(&self, dkey: u64, last: u64, access: Access<'_>) -> Result<()> {
         let dkey = dkey.to_ne_bytes();
-        let present = self.has_record(&dkey, last, access).await?;
+        let container = self.object.container();
+        if !matches!(access, Access::Latest) || !container.capabilities().transactions {
+            let present = self.has_record(&dkey, last, access).await?;
+            return self.write_end(&dkey, last, present, None, access).await;
+        }
+        for _ in 0..ARRAY_TRIES_MAX {
+            let transaction = container.transaction()?;
+            let present = self.has_record(&dkey, last, Access::Tx(&transaction)).await?;
+            let proof = transaction.proof()?;
+            match self.write_end(&dkey, last, present, Some(&proof), access).await {
+                Err(error) if error.kind() == ErrorKind::TxRestart => {}
+                written => return written,
+            }
+        }
+        Err(self.busy_chunk_error())
+    }
+
+    /// Removes the records after `last` in a chunk, and writes `last` as zeros unless it is present; at
+    /// [`Access::Latest`] on condition that `proof` holds.
+    async fn write_end(
+        &self,
+        dkey: &[u8],
+        last: u64,
+        present: bool,
+        proof: Option<&Proof>,
+        access: Access<'_>,
+    ) -> Result<()> {
         let tail = [Extent::new(last + 1, u64::MAX - (last + 1))];
         let punch = [punch_update(&tail)];
         let zeros = vec![0; if present { 0 } else { self.layout.cell_size() as usize }];
@@ -116,9 +146,23 @@ impl Array {
         let data = Source::One(&zeros);
         let value = Value::Array { record_size: self.layout.cell_size(), extents: &last, data };
         let zero = [Update { akey: FLAT_AKEY, value, cond: Cond::NONE }];
-        let writes = [self.write_op(&dkey, &punch), self.write_op(&dkey, &zero)];
-        let count = if present { 1 } else { 2 };
-        self.object.container().write(&writes[..count], access).await
+        let writes = [self.write_op(dkey, &punch), self.write_op(dkey, &zero)];
+        let writes = &writes[..if present { 1 } else { 2 }];
+        match proof {
+            Some(proof) => self.object.container().write_with(writes, proof).await,
+            None => self.object.container().write(writes, access).await,
+        }
+    }
+
+    /// The error of a resize that other processes disturbed each time.
+    #[cold]
+    fn busy_chunk_error(&self) -> Error {
+        let text = format!(
+            "array {}: other processes wrote its new last cell during {ARRAY_TRIES_MAX} attempts to set its size \
+             (ARRAY_TRIES_MAX): try again",
+            self.oid()
+        );
+        Error::new(ErrorKind::Again, text)
     }
 
     /// Whether the record at index `record` under `dkey` has been written. A write of the transaction comes before what
