@@ -179,6 +179,12 @@ pub trait OpenContainer: Metadata {
         at: ReadAt<'a>,
     ) -> Reply<'a, Epoch>;
 
+    /// Writes acknowledged changes to the medium, so that they survive power loss. For a backend that leaves them in the
+    /// page cache and whose files are complete without a log. The default implementation does nothing.
+    fn sync(&self) -> Reply<'_, ()> {
+        Reply::Ready(Ok(()))
+    }
+
     /// Takes a snapshot of the container; `NotSupported`, as in the default implementation, if the capabilities
     /// exclude it.
     fn create_snapshot<'a>(&'a self, _name: &'a str) -> Reply<'a, Epoch> {

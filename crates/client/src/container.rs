@@ -67,6 +67,11 @@ impl Container {
         all.into_iter().find(|info| info.id == self.id()).ok_or_else(closed)
     }
 
+    /// Its pool, as the backend has opened it.
+    pub(crate) fn pool(&self) -> &Arc<dyn backend::Pool> {
+        &self.0.pool
+    }
+
     /// Name, space and state of its pool.
     ///
     /// # Errors
@@ -92,6 +97,15 @@ impl Container {
             true => self.0.opened.close().await,
             false => Ok(()),
         }
+    }
+
+    /// Writes acknowledged changes of `posix:` pools to the medium, so that they survive power loss. Does nothing on other
+    /// pools: there, the pool's durability applies.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoHandle`] if it is closed; errors of the file system.
+    pub async fn sync(&self) -> Result<()> {
+        self.opened()?.sync().await
     }
 
     /// Changes its label; `None` removes the label.

@@ -22,6 +22,13 @@ impl Pool {
         Self { backend, mode, name: None }
     }
 
+    /// The pool of a container, open for writing if the container is.
+    pub(crate) fn from_container(container: &Container) -> Self {
+        let writable = container.is_writable();
+        let mode = if writable { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
+        Self::from_backend(Arc::clone(container.pool()), mode)
+    }
+
     /// Opens the pool with this label, UUID or URL (see [`crate::names`]).
     ///
     /// # Errors

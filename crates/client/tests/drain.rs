@@ -2,14 +2,17 @@
 mod content;
 
 use content::{Folder, all, container, fill, oid};
-use esker::backend::NewContainer;
+use esker::backend::memory::Memory;
+use esker::backend::{NewContainer, OpenContainer, Reply};
 use esker::copy::{Drain, Options, Progress};
 use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Source};
 use esker::types::{ErrorKind, Extent, ObjectType};
 use esker::{Access, ArrayAttributes, Container, Pool, Wait};
+use esker_conformance::between::{Interceptor, PoolBetween};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Options with a short stride, so that a drain records its progress often.
 fn options() -> Options {
@@ -225,5 +228,67 @@ fn destination_is_created_with_the_layout_of_its_source() {
         let properties = drain.destination().properties();
         assert_eq!(properties.get("layout_type").wait().unwrap().unwrap(), b"POSIX");
         assert_eq!(properties.get("roots").wait().unwrap().unwrap(), b"roots");
+    });
+}
+
+/// A second drain might remove from the source what the first then replaces in the destination by older data.
+#[test]
+fn a_container_has_one_drain_at_a_time() {
+    let folder = Folder::new();
+    for second in ["memory", "posix"] {
+        let (here, there) = (folder.pool("native"), folder.pool(second));
+        let from = container(&here, "from");
+        put(&from, 1, "key", b"value");
+        let again = folder.open_again(&here);
+        let other = again.open_container("from", OpenMode::ReadWrite).wait().unwrap();
+        let (options, progress) = (options(), Progress::default());
+        let begin = |from| Drain::begin(from, &there, "to", false, &options, &progress);
+        let first = begin(&from).unwrap();
+        for from in [&from, &other] {
+            assert_eq!(begin(from).err().unwrap().kind(), ErrorKind::Busy);
+        }
+        drop(first);
+        assert_eq!(begin(&other).unwrap().round().unwrap().copied, 1);
+        assert_eq!(here.containers().wait().unwrap().len(), 1);
+    }
+}
+
+/// A drain that was killed leaves the container of its lock.
+#[test]
+fn container_of_a_killed_drain_is_used_again() {
+    let folder = Folder::new();
+    let (here, there) = (folder.pool("native"), folder.pool("memory"));
+    let from = container(&here, "from");
+    let label = format!("draining-{}", from.info().uuid);
+    here.create_container(&NewContainer::named(&label)).wait().unwrap();
+    drain_all(&from, &there);
+    assert_eq!(here.containers().wait().unwrap().len(), 1);
+}
+
+/// Counts how often a destination is synced.
+#[derive(Default)]
+struct Syncs(AtomicU32);
+
+impl Interceptor for Syncs {
+    fn sync<'a>(&'a self, of: &'a dyn OpenContainer) -> Reply<'a, ()> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        of.sync()
+    }
+}
+
+/// Power loss must not take copies whose originals were on a disk.
+#[test]
+fn copies_are_synced_before_originals_are_removed() {
+    let folder = Folder::new();
+    let from = container(&folder.pool("native"), "from");
+    put(&from, 1, "key", b"value");
+    let syncs = Arc::new(Syncs::default());
+    let there = PoolBetween::before(Arc::new(Memory::new(2)), &syncs);
+    let there = Pool::from_backend(Arc::new(there), OpenMode::ReadWrite);
+    with(&from, &there, false, |drain| {
+        assert_eq!(drain.round().unwrap().copied, 1);
+        assert_eq!(syncs.0.load(Ordering::Relaxed), 1);
+        assert_eq!(drain.round().unwrap().removed, 1);
+        assert_eq!(syncs.0.load(Ordering::Relaxed), 1);
     });
 }

@@ -42,6 +42,11 @@ pub trait Interceptor: Send + Sync + Sized + 'static {
         self.pass(move || to.write(change))
     }
 
+    /// Writes acknowledged changes of the backend's container to the medium.
+    fn sync<'a>(&'a self, of: &'a dyn OpenContainer) -> Reply<'a, ()> {
+        self.pass(move || of.sync())
+    }
+
     /// Reads akeys.
     fn fetch<'a, 'f, 'b>(
         &'a self,
@@ -317,6 +322,10 @@ impl<W: Interceptor> OpenContainer for Between<Box<dyn OpenContainer>, W> {
     ) -> Reply<'a, Epoch> {
         let at = self.interceptor.at(at);
         self.interceptor.pass(move || self.inner.last_epoch(oid, dkey, at))
+    }
+
+    fn sync(&self) -> Reply<'_, ()> {
+        self.interceptor.sync(&*self.inner)
     }
 
     fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {

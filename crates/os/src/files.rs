@@ -2,7 +2,7 @@
 use esker_types::{Error, Result};
 use rustix::fs::{
     Access, AtFlags, CWD, FallocateFlags, OFlags, RawDir, StatVfsMountFlags, StatxFlags, Timespec,
-    Timestamps, UTIME_NOW, accessat, fallocate, fstatvfs, seek, statx, utimensat,
+    Timestamps, UTIME_NOW, accessat, fallocate, fstatvfs, seek, statx, syncfs, utimensat,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -197,6 +197,15 @@ pub fn reserve(file: &File, from: u64, len: u64) -> io::Result<()> {
 /// Errors of the file system.
 pub fn space_of(directory: &Path) -> Result<(u64, u64)> {
     mounted(directory).map(|info| (info.f_bavail * info.f_frsize, info.f_blocks * info.f_frsize))
+}
+
+/// Writes all data that the page cache has of a directory's file system to the medium.
+///
+/// # Errors
+/// Errors of the file system, also of earlier writes.
+pub fn sync_file_system(directory: &Path) -> Result<()> {
+    let synced = File::open(directory).and_then(|file| Ok(syncfs(file)?));
+    synced.map_err(|error| Error::io(directory.display(), &error))
 }
 
 /// True if a directory's file system is mounted read-only for this process.

@@ -183,6 +183,10 @@ impl OpenContainer for Opened {
         &self.info
     }
 
+    fn sync(&self) -> Reply<'_, ()> {
+        Reply::Ready(self.pool.sync())
+    }
+
     fn close(&self) -> Reply<'_, ()> {
         self.container.handles().close();
         Reply::Ready(Ok(()))

@@ -78,6 +78,11 @@ impl Shared {
         })
     }
 
+    /// Syncs the file system, unless each operation has synced what it has written.
+    pub(super) fn sync(&self) -> Result<()> {
+        if self.pool.fsync { Ok(()) } else { esker_os::sync_file_system(&self.directory.root) }
+    }
+
     /// Lists the containers by label.
     pub(super) fn list(&self) -> Result<Vec<ContainerInfo>> {
         let all = self.directory.all()?;

@@ -38,12 +38,13 @@ objects. Holes of arrays become zeros on pools that do not support holes (posix:
 
 DST is POOL/LABEL, and is created if it does not exist. If a drain is interrupted, even by a crash, nothing is lost, and \
 the same command resumes it. SIGINT and SIGTERM end the drain after the current round; a second signal ends it \
-immediately. SRC must be on a pool with snapshots and transactions. Containers that hold a file system, fields or \
+immediately. A container has one drain at a time: wait until the first has ended before you start the next. SRC must be on a pool with snapshots and transactions. Containers that hold a file system, fields or \
 tensors are refused: use `esker fs export`, `esker fields move` and `esker cont copy` for them.
 
 Examples:
   esker cont drain fast/run1 --to rados:archive/run1 &                # beside the job
-  esker cont drain fast/run1 --to rados:archive/run1 --until-idle 0   # after the job: the rest";
+  kill $!; wait $!                                                    # the job has ended
+  esker cont drain fast/run1 --to rados:archive/run1 --until-idle 0   # the rest";
 
 /// Move the objects of a container to another one while programs write to it
 ///

@@ -1,4 +1,5 @@
 //! Draining: copies new data of one container to another, and removes it from the first.
+use super::drain_lock::DrainLock;
 use super::marks::Marks;
 use super::progress::add;
 use super::state::{self, DrainState};
@@ -20,6 +21,8 @@ pub struct Drain<'a> {
     progress: &'a Progress,
     keep: bool,
     state: DrainState,
+    /// Released last.
+    _lock: DrainLock,
 }
 
 /// The result of one round.
@@ -47,7 +50,8 @@ impl<'a> Drain<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::NotSupported`] if the source has no snapshots and transactions, so that modified objects cannot
-    /// be told from unmodified ones; [`ErrorKind::Exists`] if the destination was not made by this drain.
+    /// be told from unmodified ones; [`ErrorKind::Busy`] if another process drains the source; [`ErrorKind::Exists`] if
+    /// the destination was not made by this drain.
     pub fn begin(
         from: &'a Container,
         pool: &Pool,
@@ -65,8 +69,9 @@ impl<'a> Drain<'a> {
                  `esker cont copy` instead",
             ));
         }
+        let lock = DrainLock::take(from)?;
         let (to, state) = state::begin_drain(from, pool, label)?;
-        Ok(Self { from, to, options, progress, keep, state })
+        Ok(Self { from, to, options, progress, keep, state, _lock: lock })
     }
 
     /// The container to which objects are copied.
@@ -77,7 +82,7 @@ impl<'a> Drain<'a> {
 
     /// Takes a snapshot and copies the objects that changed since the last round. Removes from the source the objects
     /// that have not changed since they were copied. Each is removed by a transaction that fails if the object was
-    /// changed. The destination records that the objects are copied before any later round removes them.
+    /// changed. The destination syncs its copies and records them before any later round removes the objects.
     ///
     /// # Errors
     /// The errors of [`super::copy`]. No data is lost: the next round continues this one.
@@ -119,6 +124,8 @@ impl<'a> Drain<'a> {
             from.at(snapshot).wait()?;
             state::copy_metadata(from, to)?;
             state::copy_next_oid(from, to)?;
+            // Later rounds remove the originals, which may survive power loss.
+            to.sync().wait()?;
             self.state.until = snapshot;
             self.state.save(to)?;
         }

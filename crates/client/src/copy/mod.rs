@@ -18,6 +18,7 @@
 mod batch;
 mod check;
 mod drain;
+mod drain_lock;
 mod load;
 mod marks;
 mod progress;

@@ -34,6 +34,13 @@ impl Folder {
         Self(path)
     }
 
+    /// Opens a pool of this folder again, as another process does. It must be `native` or `posix`.
+    pub(crate) fn open_again(&self, pool: &Pool) -> Pool {
+        let path = self.0.join(pool.info().wait().unwrap().label);
+        let scheme = if pool.capabilities().snapshots { "esker" } else { "posix" };
+        Pool::connect(&format!("{scheme}:{}", path.display()), OpenMode::ReadWrite).unwrap()
+    }
+
     /// A new pool: `memory`, `native`, `posix` or `rados`; or that of a DAOS system, emptied: `daos`.
     pub(crate) fn pool(&self, sort: &str) -> Pool {
         let label = format!("pool{}", NEXT.fetch_add(1, Ordering::Relaxed));

@@ -3,6 +3,7 @@ use super::list::{Listed, MatchedIndex};
 use super::{Field, FieldStore};
 use crate::Key;
 use crate::request::Selection;
+use esker::Wait;
 use esker_types::{Checksum, Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -128,6 +129,8 @@ impl FieldStore {
         if how.keep {
             return Ok(());
         }
+        // The fields may survive power loss here.
+        to.container().sync().wait()?;
         let copied: HashMap<_, _> =
             listed.iter().map(|field| (&field.key, field.location.encode())).collect();
         let same =
