@@ -9,7 +9,7 @@ use esker::types::info::OpenMode;
 use esker::types::ops::{
     Change, Cond, DkeyFetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,
 };
-use esker::types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
+use esker::types::{Epoch, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Pool, Wait};
 use esker_conformance::between::{Interceptor, PoolBetween};
 use esker_conformance::faulty::{Fault, Faulty};
@@ -263,6 +263,98 @@ fn concurrent_copies_to_one_target_are_rejected() {
     assert_eq!(run(&from, &there, "to").unwrap_err().kind(), ErrorKind::Busy);
     drop(other);
     run(&from, &there, "to").unwrap();
+}
+
+/// The first write of a copy, at which a second process copies to the same container until its pool is full.
+struct TakenOver {
+    from: Container,
+    to: Pool,
+    has_begun: AtomicBool,
+}
+
+impl Interceptor for TakenOver {
+    fn write<'a>(&'a self, to: &'a dyn OpenContainer, change: Change<'a>) -> Reply<'a, Epoch> {
+        if !self.has_begun.swap(true, Ordering::Relaxed) {
+            let full = Faulty::on(Arc::clone(self.to.backend()), Fault::Full);
+            let full = Pool::from_backend(Arc::new(full), OpenMode::ReadWrite);
+            assert_eq!(run(&self.from, &full, "to").unwrap_err().kind(), ErrorKind::NoSpace);
+        }
+        to.write(change)
+    }
+}
+
+/// Openings of a `posix:` pool do not exclude one another. The second copy removes objects that the first has copied.
+#[test]
+fn a_copy_fails_if_another_has_taken_it_over() {
+    let folder = Folder::new();
+    for first in ["posix", "native"] {
+        let (here, there) = (folder.pool(first), folder.pool("posix"));
+        let from = container(&here, "from");
+        fill(&from);
+        let again = folder.open_again(&there);
+        let (to, has_begun) = (folder.open_again(&there), AtomicBool::new(false));
+        let other = Arc::new(TakenOver { from: from.clone(), to, has_begun });
+        let hooked = PoolBetween::before(Arc::clone(there.backend()), &other);
+        let hooked = Pool::from_backend(Arc::new(hooked), OpenMode::ReadWrite);
+        assert_eq!(run(&from, &hooked, "to").unwrap_err().kind(), ErrorKind::Busy);
+        assert!(again.open_container("to", OpenMode::ReadOnly).wait().is_err());
+        run(&from, &again, "to").unwrap();
+        assert_eq!(all(&from), all(&open(&again, "to")));
+    }
+}
+
+/// The record of the progress that a copy left which another has taken over is not believed.
+#[test]
+fn progress_of_a_copy_that_was_taken_over_is_not_used() {
+    let folder = Folder::new();
+    let (here, there) = (folder.pool("posix"), folder.pool("posix"));
+    let from = container(&here, "from");
+    fill(&from);
+    let full = Faulty::on(Arc::clone(there.backend()), Fault::Full);
+    let full = Pool::from_backend(Arc::new(full), OpenMode::ReadWrite);
+    assert_eq!(run(&from, &full, "to").unwrap_err().kind(), ErrorKind::NoSpace);
+    let to = open(&there, "to.copying");
+    let record = to.properties().get("copy").wait().unwrap().unwrap();
+    assert!(!record.ends_with(b"start"));
+    to.properties().set("copy_run", b"another").wait().unwrap();
+    to.close().wait().unwrap();
+    let progress = Progress::default();
+    copy(&from, &there, "to", &options(), &progress).unwrap();
+    assert_eq!(progress.summary().objects, 42);
+}
+
+#[test]
+fn content_is_checked_in_the_snapshot_that_is_copied() {
+    let folder = Folder::new();
+    let (here, there) = (folder.pool("native"), folder.pool("posix"));
+    let from = container(&here, "from");
+    fill(&from);
+    let full = Faulty::on(Arc::clone(there.backend()), Fault::Full);
+    let full = Pool::from_backend(Arc::new(full), OpenMode::ReadWrite);
+    assert_eq!(run(&from, &full, "to").unwrap_err().kind(), ErrorKind::NoSpace);
+    let copied = all(&from);
+    holey(&from, ObjectType::Array);
+    run(&from, &there, "to").unwrap();
+    assert_eq!(copied, all(&open(&there, "to")));
+}
+
+/// A snapshot keeps everything that is removed from the source later.
+#[test]
+fn snapshot_of_a_copy_whose_destination_was_destroyed_is_destroyed() {
+    let folder = Folder::new();
+    let (here, there) = (folder.pool("native"), folder.pool("posix"));
+    let from = container(&here, "from");
+    fill(&from);
+    let full = Faulty::on(Arc::clone(there.backend()), Fault::Full);
+    let full = Pool::from_backend(Arc::new(full), OpenMode::ReadWrite);
+    for label in ["other", "to"] {
+        assert_eq!(run(&from, &full, label).unwrap_err().kind(), ErrorKind::NoSpace);
+    }
+    there.destroy_container("to.copying", false).wait().unwrap();
+    run(&from, &there, "to").unwrap();
+    assert_eq!(from.snapshots().wait().unwrap().len(), 1, "that of the other copy");
+    run(&from, &there, "other").unwrap();
+    assert!(from.snapshots().wait().unwrap().is_empty());
 }
 
 /// A pool without snapshots, in which another process makes a value longer just before its first read, and then

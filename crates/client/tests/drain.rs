@@ -110,7 +110,8 @@ fn a_restarted_drain_does_not_copy_again() {
     let from = container(&here, "from");
     fill(&from);
     with(&from, &there, false, |drain| drain.round().unwrap());
-    let left = from.create_snapshot(&format!("copy to {}", open(&there).info().uuid)).wait();
+    let (uuid, pool) = (open(&there).info().uuid, there.info().wait().unwrap().uuid);
+    let left = from.create_snapshot(&format!("copy to {uuid} in {pool}")).wait();
     with(&from, &there, false, |drain| {
         let round = drain.round().unwrap();
         assert_eq!((round.copied, round.removed), (0, 42));

@@ -24,7 +24,8 @@ to SRC meanwhile.
 
 DST is called DST.copying until it is complete. If a copy is interrupted, even by a crash, the same command resumes it: \
 it reads the same snapshot and skips what is already copied. All data is read back and compared with the source, \
-unless --no-verify is given.
+unless --no-verify is given. Do not run it twice at the same time: the second command fails, or, on posix: and rados: \
+pools, takes over the copy, and the first one fails.
 
 Whatever the pool of DST cannot store is reported before anything is copied: holes of arrays, akeys other than those \
 of Key-Values and Arrays on posix: pools, and replicated object classes on pools with a single fault domain.

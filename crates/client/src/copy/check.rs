@@ -27,14 +27,19 @@ pub fn survey(from: &Container, pool: &Pool, options: &Options) -> Result<Summar
         keys += each_dkey(&from.object(oid), access, |_| Ok(()))?;
         Ok(())
     })?;
-    can_hold(from, pool, options)?;
+    can_hold(from, pool, options, access)?;
     Ok(Summary { objects, keys, epoch: options.snapshot, ..Summary::default() })
 }
 
-/// Rejects content that the destination cannot hold. If it can hold everything that the source can, only object
-/// ids are checked.
-pub(super) fn can_hold(from: &Container, pool: &Pool, options: &Options) -> Result<()> {
-    let (able, access) = (pool.capabilities(), super::access(options.snapshot));
+/// Rejects content at `access` that the destination cannot hold. If it can hold everything that the source can, only
+/// object ids are checked.
+pub(super) fn can_hold(
+    from: &Container,
+    pool: &Pool,
+    options: &Options,
+    access: Access<'_>,
+) -> Result<()> {
+    let able = pool.capabilities();
     let checked =
         each_object(from, access, |oid| check_object(&from.object(oid), able, access, options));
     checked.map(drop).map_err(|error| match error.kind() {

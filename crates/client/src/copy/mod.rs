@@ -95,7 +95,8 @@ impl Options {
 /// # Errors
 /// [`ErrorKind::Exists`] if the pool already has a container with this label; [`ErrorKind::NotSupported`], before
 /// anything is copied, if the pool cannot hold the source's content; [`ErrorKind::Busy`] if another process is
-/// copying to it; [`ErrorKind::NoPermission`] if a snapshot has to be taken and the source is open read-only;
+/// copying to it, or has taken over the copy because the pool cannot tell that this process is copying;
+/// [`ErrorKind::NoPermission`] if a snapshot has to be taken and the source is open read-only;
 /// [`ErrorKind::Checksum`] if data read back differs from what was written. Data copied before an error stays for the
 /// next call.
 pub fn copy(
@@ -106,12 +107,15 @@ pub fn copy(
     progress: &Progress,
 ) -> Result<Summary> {
     check_labels(label)?;
-    check::can_hold(from, pool, options)?;
     let (to, mut state) = state::begin(from, pool, label, options)?;
+    if state.position == CopyPosition::Start {
+        let held = check::can_hold(from, pool, options, state.access());
+        held.or_else(|error| discard(from, pool, &to, &state, error))?;
+    }
     if state.position != CopyPosition::End {
         let marks = Marks::between(from, &to)?;
         let walk = Walk { from, to: &to, options, progress, marks, access: state.access() };
-        walk.run(&mut state)?;
+        walk.run(&mut state).map_err(|error| state.explain(&to, error))?;
     }
     finish(from, &to, label, &state)?;
     Ok(Summary { epoch: state.epoch, resumed: state.resumed, ..progress.summary() })
@@ -132,18 +136,32 @@ fn check_labels(label: &str) -> Result<()> {
     }
 }
 
+/// Removes the destination and the snapshot of a copy that was refused before anything was copied. Returns why it was
+/// refused.
+fn discard(
+    from: &Container,
+    pool: &Pool,
+    to: &Container,
+    state: &CopyState,
+    refused: Error,
+) -> Result<()> {
+    if refused.kind() == ErrorKind::NotSupported {
+        state.check_run(to)?;
+        state.release_snapshot(from)?;
+        to.close().wait()?;
+        pool.destroy_container(&to.info().uuid.to_string(), false).wait()?;
+    }
+    Err(refused)
+}
+
 /// Completes a copy, all of whose objects have been copied. If it is stopped, a later call repeats these steps, until
 /// the last one removes the record of the copy.
 fn finish(from: &Container, to: &Container, label: &str, state: &CopyState) -> Result<()> {
     state::copy_metadata(from, to)?;
     state::copy_next_oid(from, to)?;
+    state.check_run(to)?;
     to.rename(Some(label)).wait()?;
-    if let (true, Some(epoch)) = (state.owns_snapshot, state.epoch) {
-        match from.destroy_snapshot(epoch).wait() {
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            destroyed => destroyed?,
-        }
-    }
+    state.release_snapshot(from)?;
     state::forget(to)?;
     to.close().wait()
 }

@@ -8,18 +8,22 @@ use crate::pool::Pool;
 use esker_backend::NewContainer;
 use esker_backend::block::BLOCK;
 use esker_os::executor::Wait;
+use esker_os::random_uuid;
 use esker_types::info::OpenMode;
 use esker_types::ops::Anchor;
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, Uuid};
 
 /// The property that records a copy.
 const PROPERTY: &str = "copy";
+/// The property that names the run of [`super::copy`] which writes to an incomplete copy. Each run sets it when it
+/// begins; completing the copy removes it.
+const RUN: &str = "copy_run";
 /// The property that records a drain, in its destination.
 const DRAINED: &str = "drained";
 const DRAINED_METADATA: &str = "prop:drained";
 /// Properties that describe one container only, and not its copies. Objects in a copy may come from a pool without
 /// stripe marks.
-const OWN_PROPERTIES: [&str; 3] = [PROPERTY, DRAINED, STRIPE_MARKS];
+const OWN_PROPERTIES: [&str; 4] = [PROPERTY, RUN, DRAINED, STRIPE_MARKS];
 
 /// Progress of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +41,8 @@ pub(super) enum CopyPosition {
 /// The recorded state of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CopyState {
+    /// The run that has recorded the state.
+    run: Uuid,
     /// The source container.
     source: Uuid,
     /// The snapshot that is read, if the source supports snapshots.
@@ -61,20 +67,24 @@ pub(super) fn begin(
         Err(_) => {}
     }
     let unfinished = format!("{label}{UNFINISHED}");
-    if let Some(to) = open_alone(pool, &unfinished)? {
-        let state = CopyState::resume(&to, from, options)?;
-        return Ok((to, state));
-    }
+    let to = match open_alone(pool, &unfinished)? {
+        Some(to) => to,
+        None => create(from, pool, &unfinished)?,
+    };
+    let state = CopyState::resume(&to, from, options)?;
+    Ok((to, state))
+}
+
+/// Creates the destination of a copy and opens it exclusively.
+fn create(from: &Container, pool: &Pool, label: &str) -> Result<Container> {
     let layout = layout_of_files(from)?;
     let layout: Vec<_> = layout.iter().map(|(name, value)| (*name, value.as_slice())).collect();
-    let new = NewContainer::named(&unfinished)
+    let new = NewContainer::named(label)
         .with_checksum(from.info().checksum)
         .with_first_oid(from.next_oid().wait()?)
         .with_metadata(&layout);
     pool.create_container(&new).wait()?;
-    let to = pool.open_container(&unfinished, OpenMode::Exclusive).wait()?;
-    let state = CopyState::begin(&to, from, options)?;
-    Ok((to, state))
+    pool.open_container(label, OpenMode::Exclusive).wait()
 }
 
 /// The metadata that marks a container as a file system. DAOS accepts it only when the container is created.
@@ -87,8 +97,8 @@ fn layout_of_files(from: &Container) -> Result<Vec<(&'static str, Vec<u8>)>> {
     Ok(found)
 }
 
-/// Continues a copy that was stopped after its destination got the final label. Fails if the container has no record of
-/// a copy: then it is not a copy, or a complete one.
+/// Continues a copy that was stopped after its destination got the final label, so all objects are copied. Fails if no
+/// run has written to the container, or a run has completed it.
 fn resume_labelled(
     to: &Container,
     pool: &Pool,
@@ -96,7 +106,7 @@ fn resume_labelled(
     from: &Container,
     options: &Options,
 ) -> Result<(Container, CopyState)> {
-    if to.properties().get(PROPERTY).wait()?.is_none() {
+    if to.properties().get(RUN).wait()?.is_none() {
         let pool = pool.name().wait();
         let text = format!(
             "container {label} already exists: copy to another label, or remove it with \
@@ -106,7 +116,8 @@ fn resume_labelled(
     }
     to.close().wait()?;
     let to = pool.open_container(label, OpenMode::Exclusive).wait()?;
-    let state = CopyState::resume(&to, from, options)?;
+    let mut state = CopyState::resume(&to, from, options)?;
+    state.position = CopyPosition::End;
     Ok((to, state))
 }
 
@@ -116,9 +127,14 @@ impl CopyState {
         access(self.epoch)
     }
 
-    /// Begins a copy: takes a snapshot, unless one is given, and records the start. If it is stopped before the record,
-    /// the next call begins again, and `new_snapshot` destroys the first snapshot.
-    fn begin(to: &Container, from: &Container, options: &Options) -> Result<Self> {
+    /// Begins a copy as the run `run`: takes a snapshot, unless one is given, and records the start. If it is stopped
+    /// before the record, the next call begins again, and `new_snapshot` destroys the first snapshot.
+    fn begin(to: &Container, from: &Container, options: &Options, run: Uuid) -> Result<Self> {
+        // Another run may have completed the copy since the container was opened.
+        if !to.query().wait()?.label.ends_with(UNFINISHED) {
+            forget(to)?;
+            return Err(taken_over_error(to));
+        }
         let has_snapshots = from.capabilities().snapshots;
         let owns_snapshot = has_snapshots && options.snapshot.is_none();
         let epoch = match owns_snapshot {
@@ -127,26 +143,54 @@ impl CopyState {
         };
         let position = CopyPosition::Start;
         let source = from.info().uuid;
-        let state = Self { source, epoch, owns_snapshot, position, resumed: false };
+        let state = Self { run, source, epoch, owns_snapshot, position, resumed: false };
+        state.check_run(to)?;
         state.save(to)?;
         Ok(state)
     }
 
-    /// Continues a copy that was interrupted, or begins one. Fails if the container is the result of another copy.
+    /// Takes over a copy that was interrupted, or begins one. Not all backends can tell whether the earlier run still
+    /// goes on; if it does, it fails when it next checks which run is in charge.
     fn resume(to: &Container, from: &Container, options: &Options) -> Result<Self> {
-        let Some(recorded) = to.properties().get(PROPERTY).wait()? else {
-            return Self::begin(to, from, options);
+        Self::recorded(to, from, options)?;
+        let earlier = to.properties().get(RUN).wait()?;
+        let run = random_uuid()?;
+        to.properties().set(RUN, run.to_string().as_bytes()).wait()?;
+        let Some(mut state) = Self::recorded(to, from, options)? else {
+            return Self::begin(to, from, options, run);
         };
+        if earlier.as_deref() != Some(state.run.to_string().as_bytes()) {
+            // A run that was no longer in charge has recorded it: a later run may have removed objects since.
+            state.position = CopyPosition::Start;
+        }
+        state.run = run;
+        state.check_snapshot(from)?;
+        state.save(to)?;
+        Ok(state)
+    }
+
+    /// The recorded state of a copy; `None` if no run has recorded any. Fails if the container is the result of another
+    /// copy.
+    fn recorded(to: &Container, from: &Container, options: &Options) -> Result<Option<Self>> {
+        let Some(recorded) = to.properties().get(PROPERTY).wait()? else { return Ok(None) };
         let state = std::str::from_utf8(&recorded)
             .ok()
             .and_then(Self::parse)
             .ok_or_else(unreadable_progress_error)?;
         let other_snapshot = options.snapshot.is_some() && options.snapshot != state.epoch;
-        if state.source != from.info().uuid || other_snapshot {
-            return Err(other_container_error(to));
+        match state.source != from.info().uuid || other_snapshot {
+            true => Err(other_container_error(to)),
+            false => Ok(Some(state)),
         }
-        state.check_snapshot(from)?;
-        Ok(state)
+    }
+
+    /// Fails if another run has taken over the copy, or completed it.
+    pub(super) fn check_run(&self, to: &Container) -> Result<()> {
+        let run = to.properties().get(RUN).wait()?;
+        match run.as_deref() == Some(self.run.to_string().as_bytes()) {
+            true => Ok(()),
+            false => Err(taken_over_error(to)),
+        }
     }
 
     /// Fails if the snapshot of the copy is gone: it would look like an empty container. It may be missing if
@@ -158,7 +202,21 @@ impl CopyState {
         }
     }
 
-    /// Records in the destination that the source is copied up to `position`.
+    /// The error of a copy that failed with `error`: that another run has taken over, if so. The other run may have
+    /// removed what this one then read back.
+    pub(super) fn explain(&self, to: &Container, error: Error) -> Error {
+        match self.check_run(to) {
+            Err(taken_over) if taken_over.kind() == ErrorKind::Busy => taken_over,
+            _ => error,
+        }
+    }
+
+    /// Destroys the snapshot that was taken for the copy, if it still exists.
+    pub(super) fn release_snapshot(&self, from: &Container) -> Result<()> {
+        self.epoch.filter(|_| self.owns_snapshot).map_or(Ok(()), |epoch| destroy(from, epoch))
+    }
+
+    /// Records in the destination that the source is copied up to `position`, unless another run has taken over.
     pub(super) fn save_position(
         &mut self,
         to: &Container,
@@ -166,6 +224,7 @@ impl CopyState {
         position: CopyPosition,
     ) -> Result<()> {
         self.check_snapshot(from)?;
+        self.check_run(to)?;
         self.position = position;
         self.save(to)
     }
@@ -175,7 +234,8 @@ impl CopyState {
         to.properties().set(PROPERTY, self.to_text().as_bytes()).wait()
     }
 
-    /// The record of the progress. Fields: version, source, epoch or `-`, whether the copy took the snapshot, position.
+    /// The record of the progress. Fields: version, run, source, epoch or `-`, whether the copy took the snapshot,
+    /// position.
     fn to_text(&self) -> String {
         let epoch = self.epoch.map_or("-".to_owned(), |epoch| epoch.0.to_string());
         let own = if self.owns_snapshot { "own" } else { "given" };
@@ -191,13 +251,14 @@ impl CopyState {
             }
             CopyPosition::End => "end".to_owned(),
         };
-        format!("1 {} {epoch} {own} {position}", self.source)
+        format!("2 {} {} {epoch} {own} {position}", self.run, self.source)
     }
 
     /// Parses recorded progress; `None` if it is damaged, or of another version.
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let version = words.next()?;
+        let run = Uuid::parse(words.next()?)?;
         let source = Uuid::parse(words.next()?)?;
         let epoch = match words.next()? {
             "-" => None,
@@ -218,7 +279,8 @@ impl CopyState {
                 },
             },
         };
-        (version == "1").then_some(Self { source, epoch, owns_snapshot, position, resumed: true })
+        let state = Self { run, source, epoch, owns_snapshot, position, resumed: true };
+        (version == "2").then_some(state)
     }
 }
 
@@ -289,14 +351,40 @@ pub(super) fn begin_drain(
     if state.source == new.source { Ok((to, state)) } else { Err(other_container_error(&to)) }
 }
 
-/// Takes a snapshot of the source. Its name contains the id of the destination. Destroys earlier snapshots of this
-/// name: each belongs to a copy that was killed before it recorded its snapshot.
+/// Takes a snapshot of the source. Its name has the ids of the destination and its pool. Destroys earlier snapshots for
+/// this destination, which belong to copies that were killed before they recorded their snapshot, and snapshots for
+/// containers of that pool that were destroyed.
 pub(super) fn new_snapshot(from: &Container, to: &Container) -> Result<Epoch> {
-    let name = format!("copy to {}", to.info().uuid);
-    for left in from.snapshots().wait()?.iter().filter(|snapshot| snapshot.name == name) {
-        from.destroy_snapshot(left.epoch).wait()?;
+    let (own, pool) = (to.info().uuid, to.pool_info().wait()?.uuid);
+    // The containers are listed later than the snapshots: each is created before its snapshot.
+    let snapshots = from.snapshots().wait()?;
+    let for_pool = snapshots
+        .iter()
+        .filter_map(|snapshot| Some((destination_in(pool, &snapshot.name)?, snapshot.epoch)));
+    let (own_ones, others): (Vec<_>, Vec<_>) = for_pool.partition(|(uuid, _)| *uuid == own);
+    let existing = if others.is_empty() {
+        Vec::new()
+    } else {
+        Pool::from_container(to).containers().wait()?
+    };
+    let is_left = |uuid: Uuid| !existing.iter().any(|info| info.uuid == uuid);
+    let left = others.into_iter().filter(|(uuid, _)| is_left(*uuid));
+    own_ones.into_iter().chain(left).try_for_each(|(_, epoch)| destroy(from, epoch))?;
+    from.create_snapshot(&format!("copy to {own} in {pool}")).wait()
+}
+
+/// The destination in the name of a snapshot of a copy to this pool; `None` for other snapshots.
+fn destination_in(pool: Uuid, name: &str) -> Option<Uuid> {
+    let (uuid, in_pool) = name.strip_prefix("copy to ")?.split_once(" in ")?;
+    (Uuid::parse(in_pool)? == pool).then_some(Uuid::parse(uuid)?)
+}
+
+/// Destroys a snapshot, if it still exists.
+fn destroy(from: &Container, epoch: Epoch) -> Result<()> {
+    match from.destroy_snapshot(epoch).wait() {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        destroyed => destroyed,
     }
-    from.create_snapshot(&name).wait()
 }
 
 /// Copies all attributes and properties of the source to the destination.
@@ -324,7 +412,17 @@ pub(super) fn copy_next_oid(from: &Container, to: &Container) -> Result<()> {
 
 /// Removes the recorded state from the destination: the copy is complete, and cannot be resumed any more.
 pub(super) fn forget(to: &Container) -> Result<()> {
-    to.properties().remove(PROPERTY).wait()
+    to.properties().change(&[(PROPERTY, None), (RUN, None)]).wait()
+}
+
+/// The error of a run of a copy that another run has taken over.
+#[cold]
+fn taken_over_error(to: &Container) -> Error {
+    let text = format!(
+        "another process has taken over the copy to container {}: wait until it has completed the copy",
+        to.info().label
+    );
+    Error::new(ErrorKind::Busy, text)
 }
 
 /// The error for a destination that no call for this source has made.
@@ -362,7 +460,9 @@ mod tests {
         ] {
             for (epoch, owns_snapshot) in [(None, false), (Some(Epoch(5)), true)] {
                 let source = Uuid::parse("1b4e28ba-2fa1-11d2-883f-0016d3cca427").unwrap();
+                let run = Uuid::parse("6fa459ea-ee8a-4ca4-894e-db77e160355e").unwrap();
                 let state = CopyState {
+                    run,
                     source,
                     epoch,
                     owns_snapshot,
@@ -372,14 +472,14 @@ mod tests {
                 assert_eq!(CopyState::parse(&state.to_text()), Some(state));
             }
         }
-        assert_eq!(CopyState::parse("2 x"), None);
+        assert_eq!(CopyState::parse("3 x"), None);
     }
 
     #[test]
     fn fuzz_notes() {
         let source = "1b4e28ba-2fa1-11d2-883f-0016d3cca427";
         let texts = ["- own start", "77 given end", "7 own behind 1.2 3 001fff", "9"];
-        let notes = texts.map(|rest| format!("1 {source} {rest}").into_bytes());
+        let notes = texts.map(|rest| format!("2 {source} {source} {rest}").into_bytes());
         esker_testing::fuzz("notes", &notes, |bytes| {
             let text = String::from_utf8_lossy(bytes);
             let _ = DrainState::parse(&text);

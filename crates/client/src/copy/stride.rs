@@ -79,10 +79,12 @@ impl Walk<'_> {
     /// Removes the data that a stopped copy has written of an object. Without a snapshot, that data may come from an
     /// older state of the source than the data still to be copied.
     fn remove_partial_copy(&self, oid: ObjectId, state: &CopyState) -> Result<()> {
-        match state.resumed && state.epoch.is_none() {
-            true => self.to.object(oid).punch(Cond::NONE, Access::Latest).wait(),
-            false => Ok(()),
+        if !state.resumed || state.epoch.is_some() {
+            return Ok(());
         }
+        // A run that has taken over may have copied the object already.
+        state.check_run(self.to)?;
+        self.to.object(oid).punch(Cond::NONE, Access::Latest).wait()
     }
 
     /// Adds the parts of an object. An object longer than a stride is copied while it is listed; if the copy is
