@@ -11,7 +11,7 @@ mod runtime;
 mod sharded;
 
 pub use admin::survey::Survey;
-pub use admin::{DESTROY_TIMEOUT, QUERY_TIMEOUT};
+pub use admin::{DESTROY_TIMEOUT, QUERY_TIMEOUT, SILENCE_TOLD_AFTER};
 pub use connection::{CONNECT_TIMEOUT, Connection, Endpoint, REQUEST_TIMEOUT, REQUESTS_MAX};
 pub use dial::{Dial, Fabric, Tcp};
 pub use esker_wire::fabric::EndpointOptions;

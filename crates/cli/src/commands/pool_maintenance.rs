@@ -2,12 +2,12 @@
 //! containers of the nodes are compared with the pool's list of containers.
 use super::pool_over_nodes::{refuse_used, start_remedy};
 use crate::nodes::{NodesPool, talk};
-use crate::output::{Answer, Bar, Table};
+use crate::output::{Answer, Bar, Table, say};
 use crate::shapes::{self, count};
 use crate::units::Bytes;
 use esker::types::info::ContainerInfo;
 use esker::types::{Error, ErrorKind, ObjectId, Result};
-use esker_nodes::{Node, Survey};
+use esker_nodes::{Node, SILENCE_TOLD_AFTER, Survey};
 use esker_wire::message::{Check, Maintained, Maintenance};
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ pub(super) fn check(pool: &NodesPool, repair: bool) -> Result<Answer> {
     let mut found = match repair {
         true => {
             refuse_used(pool, "end them first")?;
-            let done = talk(pool.map.maintain(Maintenance::Repair))?;
+            let done = talk(pool.map.maintain(Maintenance::Repair, warn_of_silence))?;
             done.into_iter().map(Found::from_repair).collect()
         }
         false => {
@@ -302,7 +302,16 @@ pub(super) fn compact(pool: &NodesPool) -> Result<Answer> {
 fn maintain(pool: &NodesPool, what: Maintenance, doing: &str) -> Result<Vec<Result<Maintained>>> {
     let bar = Bar::spinner();
     bar.say(doing);
-    talk(pool.map.maintain(what))
+    talk(pool.map.maintain(what, warn_of_silence))
+}
+
+/// Tells the user that a node does not answer. It is waited for, because its repair may take long.
+fn warn_of_silence(node: &str) {
+    let minutes = SILENCE_TOLD_AFTER.as_secs() / 60;
+    say(format_args!(
+        "warning: node {node} has not answered for {minutes} minutes: it still repairs its pool, or is away; if it is \
+         away, end this command"
+    ));
 }
 
 /// The cells in the row of a node that has failed. Sets its problem in the JSON document, and keeps the error for the

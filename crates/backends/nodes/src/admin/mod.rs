@@ -1,7 +1,7 @@
 //! Administration of a pool over nodes: requests to its engines.
 pub(crate) mod survey;
 
-use crate::connection::{Connection, REQUEST_TIMEOUT};
+use crate::connection::{CONNECT_TIMEOUT, Connection, REQUEST_TIMEOUT};
 use crate::dial::Tcp;
 use crate::map::{Map, Node};
 use crate::remote::pool::{ask, done_reply};
@@ -23,9 +23,16 @@ pub const DESTROY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause between queries of a node for the end of its check.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Number of consecutive refusals of a node under repair before its repair counts as failed. A node that does not
-/// answer in time does not refuse: its engine serves no connections while it repairs.
+/// Number of refusals of a node under repair before its repair counts as failed. A node that does not answer in time does
+/// not refuse: its engine serves no connections while it repairs.
 const REFUSALS_MAX: u32 = 20;
+
+/// Number of consecutive queries that a node under repair does not answer before the caller is told. Each takes
+/// [`CONNECT_TIMEOUT`], so that is after [`SILENCE_TOLD_AFTER`].
+const SILENCES_TOLD: u32 = 30;
+
+/// Time after which [`Map::maintain`] tells its caller that a node does not answer.
+pub const SILENCE_TOLD_AFTER: Duration = CONNECT_TIMEOUT.saturating_mul(SILENCES_TOLD);
 
 /// Future of a node's answer.
 pub(crate) type Answer<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
@@ -69,11 +76,12 @@ impl Map {
         self.ask_all(QUERY_TIMEOUT, list).await
     }
 
-    /// Maintains the pools of all nodes concurrently, without a time limit, within a tokio runtime.
-    pub async fn maintain(&self, what: Maintenance) -> Vec<Result<Maintained>> {
-        self.on_all(
-            move |node, tcp, secret| async move { maintain(&node, tcp, &secret, what).await },
-        )
+    /// Maintains the pools of all nodes concurrently, without a time limit, within a tokio runtime. Calls `silent` with the
+    /// name of each node that has not answered for [`SILENCE_TOLD_AFTER`]: it still repairs its pool, or is away.
+    pub async fn maintain(&self, what: Maintenance, silent: fn(&str)) -> Vec<Result<Maintained>> {
+        self.on_all(move |node, tcp, secret| async move {
+            maintain(&node, tcp, &secret, what, silent).await
+        })
         .await
     }
 
@@ -157,8 +165,14 @@ fn ask_once<T: Send + 'static>(
 }
 
 /// Maintains the pool of a node, and waits for the end. A repair ends the connection; its result is then queried over
-/// another one.
-async fn maintain(node: &Node, tcp: Tcp, secret: &Secret, what: Maintenance) -> Result<Maintained> {
+/// another one. Calls `silent` once if the node does not answer for long.
+async fn maintain(
+    node: &Node,
+    tcp: Tcp,
+    secret: &Secret,
+    what: Maintenance,
+    silent: fn(&str),
+) -> Result<Maintained> {
     let number = u64::from_le_bytes(esker_os::random_bytes()?);
     let mut progress = Progress::default();
     loop {
@@ -174,8 +188,12 @@ async fn maintain(node: &Node, tcp: Tcp, secret: &Secret, what: Maintenance) -> 
         };
         match ask_node(node, tcp, secret, REQUEST_TIMEOUT, request).await {
             Ok(Some(done)) => return Ok(done),
-            Ok(None) => progress = Progress { begun: true, refusals: 0 },
-            Err(error) => progress.check(error)?,
+            Ok(None) => progress = Progress { begun: true, ..Progress::default() },
+            Err(error) => {
+                if progress.check(error)? {
+                    silent(&node.name);
+                }
+            }
         }
         tokio::time::sleep(ASK_AGAIN).await;
     }
@@ -185,21 +203,27 @@ async fn maintain(node: &Node, tcp: Tcp, secret: &Secret, what: Maintenance) -> 
 #[derive(Default)]
 struct Progress {
     begun: bool,
-    /// Consecutive refusals of the node.
+    /// Refusals of the node since its last answer.
     refusals: u32,
+    /// Queries since its last answer that ended by a timeout.
+    silences: u32,
 }
 
 impl Progress {
-    /// Returns the error of a query, unless the node may be repairing its pool.
-    fn check(&mut self, error: Error) -> Result<()> {
+    /// Returns the error of a query, unless the node may be repairing its pool. True for the timeout after which the
+    /// caller is told that the node does not answer.
+    fn check(&mut self, error: Error) -> Result<bool> {
         match error.kind() {
-            ErrorKind::TimedOut if self.begun => self.refusals = 0,
+            ErrorKind::TimedOut if self.begun => {
+                self.silences = self.silences.saturating_add(1);
+                Ok(self.silences == SILENCES_TOLD)
+            }
             ErrorKind::Io | ErrorKind::Canceled if self.begun && self.refusals < REFUSALS_MAX => {
                 self.refusals += 1;
+                Ok(false)
             }
-            _ => return Err(error),
+            _ => Err(error),
         }
-        Ok(())
     }
 }
 
@@ -232,12 +256,14 @@ mod tests {
     /// Its engine serves no connections meanwhile, so each query ends after the handshake timeout.
     #[test]
     fn node_that_repairs_for_long_is_waited_for() {
-        let mut progress = Progress { begun: true, refusals: 0 };
-        for _ in 0..10 * REFUSALS_MAX {
-            progress.check(ErrorKind::TimedOut.into()).unwrap();
-        }
+        let mut progress = Progress { begun: true, ..Progress::default() };
+        let mut silent = || progress.check(ErrorKind::TimedOut.into()).unwrap();
+        assert_eq!((1..=10 * SILENCES_TOLD).find(|_| silent()), Some(SILENCES_TOLD));
+        assert!((0..10 * SILENCES_TOLD).all(|_| !silent()), "it is told once");
+        // A node that refuses connections now and then is not waited for.
         for _ in 0..REFUSALS_MAX {
-            progress.check(ErrorKind::Io.into()).unwrap();
+            assert!(!progress.check(ErrorKind::Io.into()).unwrap());
+            assert!(!progress.check(ErrorKind::TimedOut.into()).unwrap());
         }
         let failed = progress.check(ErrorKind::Io.into()).unwrap_err();
         assert_eq!(failed.kind(), ErrorKind::Io);
