@@ -1,7 +1,9 @@
 //! Commits over several nodes, from the point of view of one of the nodes.
 use super::*;
 use crate::commit::decision::decision_key;
+use crate::data::table::SegmentState;
 use crate::shard::container::Container;
+use crate::shared::control::ProcessSlot;
 use crate::tests::Scratch;
 use crate::{ContainerSpec, Pool, ReadVersion};
 use esker_types::info::{ContainerRef, Durability, OpenMode, Part};
@@ -393,6 +395,25 @@ fn destroy_with_target_in_doubt_frees_space_after_resolution() {
         assert_eq!(free(&pool), before);
     }
     expect_sound(&scratch);
+}
+
+/// A process dies while it writes to a segment of a target with a prepared commit.
+#[test]
+fn segment_of_dead_process_is_recounted_after_resolution() {
+    let scratch = part(1);
+    let pool = scratch.opened();
+    let container = container(&pool);
+    prepare(&pool, &container, commit(1, 0), &[0], (7, LARGE)).unwrap();
+    let target = &pool.targets[0];
+    let number = target.table().take_free(0).unwrap();
+    let segments = target.shared();
+    let segment = segments.segment(number);
+    segment.store(SegmentState::Busy(ProcessSlot::NOBODY));
+    assert_eq!(kind(target.collect()), ErrorKind::InDoubt);
+    assert_eq!(segment.load(), SegmentState::Busy(ProcessSlot::NOBODY));
+    pool.abort_prepared(commit(1, 0)).unwrap();
+    target.collect().unwrap();
+    assert_eq!(segment.load(), SegmentState::Free);
 }
 
 /// Damages a prepared commit and a decision.

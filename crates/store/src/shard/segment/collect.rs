@@ -38,10 +38,6 @@ impl Target {
     /// cost is bounded by the number of segments.
     pub(crate) fn collect(&self) -> Result<()> {
         let unfinished = claim::take_over_dead(self);
-        if !unfinished.is_empty() {
-            // If a process died in its last commit, the commit becomes visible only after its lock was taken over.
-            drop(self.begin_write()?);
-        }
         // All are recounted before an error is returned, since each is busy for this process.
         let counted: Vec<_> = unfinished.into_iter().map(|segment| self.recount(segment)).collect();
         for counted in counted {
@@ -65,27 +61,23 @@ impl Target {
     }
 
     /// Recounts the live data of a segment that is busy for this process, because its owner died while writing or its
-    /// counts are wrong. Leaves the segment open without an owner.
+    /// counts are wrong. Leaves the segment open without an owner. After an error, the segment remains busy for a dead
+    /// process and the next collection recounts it: by its wrong counts, it could seem dead although it has live data.
     pub(super) fn recount(&self, segment: u32) -> Result<()> {
+        let atomics = self.shared().segment(segment);
         let counted = self.recounted(segment);
         if let Ok(counted) = &counted {
-            let atomics = self.shared().segment(segment);
             atomics.published.store(counted.published, Ordering::Release);
             atomics.tail.store(counted.tail, Ordering::Release);
             atomics.stamp.store(counted.tail, Ordering::Release);
         }
-        let atomics = self.shared().segment(segment);
         atomics.store(match &counted {
             // The next collection finds from these counts that the segment is dead.
             Ok(counted) if counted.live == 0 && counted.published > 0 => SegmentState::Sealed,
             Ok(counted) if counted.tail == 0 => SegmentState::Free,
-            // The segment is counted later: when the prepared commit that refers to its data is resolved, or when the
-            // index has space for the buffered puts.
-            Err(error) if [ErrorKind::InDoubt, ErrorKind::NoSpace].contains(&error.kind()) => {
-                SegmentState::Busy(ProcessSlot::NOBODY)
-            }
             // The segment is open even if it is almost full, since a compaction that was in progress may need the rest.
-            _ => SegmentState::Open(None),
+            Ok(_) => SegmentState::Open(None),
+            Err(_) => SegmentState::Busy(ProcessSlot::NOBODY),
         });
         counted.map(drop)
     }
@@ -93,14 +85,17 @@ impl Target {
     /// Recounts a segment. The bytes that its owner appended last are freed, unless they were committed, which a larger
     /// count shows.
     fn recounted(&self, segment: u32) -> Result<SegmentCount> {
+        // If the owner died in its last commit, the commit becomes visible only after its lock was taken over.
+        drop(self.lock()?);
         // A buffered put of the owner may refer to it.
         self.flush_if_fits()?;
         let view = self.view_of(Scope::Committed)?;
         let txn = view.committed();
         let dead = all_dead(txn)?.get(&segment).copied().unwrap_or(0);
         let live = match compact::live_bytes(self, txn, segment) {
-            // A damaged header hides all headers after it. Then the complete index is searched, which takes longer.
-            Err(error) if error.kind() == ErrorKind::Checksum => {
+            // A damaged header hides all headers after it, and so does a header that the disk cannot read. Then the
+            // complete index is searched, which takes longer.
+            Err(error) if [ErrorKind::Checksum, ErrorKind::Io].contains(&error.kind()) => {
                 walk::usage(self, &[])?.segments.get(&segment).map_or(0, |used| used.live)
             }
             live => live?,

@@ -13,7 +13,7 @@ const MAP_BYTES: u64 = 64 << 10;
 
 /// A pool of one target with segments of 1.5 MiB, which share chunks of the mapping, on a disk. `None` if the file
 /// system there cannot be written through a mapping.
-fn disk_pool(durability: Durability) -> Option<Scratch> {
+pub(super) fn disk_pool(durability: Durability) -> Option<Scratch> {
     let place = Path::new("/var/tmp");
     if !CachedMap::can_write(&std::fs::File::open(place).unwrap()) {
         esker_testing::skip("/var/tmp is not on ext4 or XFS");

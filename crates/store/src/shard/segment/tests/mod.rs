@@ -14,7 +14,7 @@ use crate::shard::{Target, walk};
 use crate::shared::control::ProcessSlot;
 use crate::tests::Scratch;
 use esker_testing::pause;
-use esker_types::info::{ContainerRef, OpenMode};
+use esker_types::info::{ContainerRef, Durability, OpenMode};
 use esker_types::ops::{AkeyRef, Cond, ReadAt, Source, Update, Value, Wanted, Write, WriteOp};
 use esker_types::{Checksum, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use std::sync::atomic::Ordering;
@@ -238,6 +238,48 @@ fn segments_of_dead_processes_are_recounted() {
     target.collect().unwrap();
     assert_eq!(atomics.load(), SegmentState::Busy(target.process()));
     assert_eq!(atomics.published.load(Ordering::Acquire), 10_000);
+}
+
+/// A process is killed between its commit and the counting of its data. The first recount fails, since all reader
+/// slots are in use.
+#[test]
+fn segment_is_not_freed_after_failed_recount() {
+    let pool = pool();
+    let state = pool.opened();
+    let (target, container) = (&*state.targets[0], container(&state));
+    put(&state, &container, 1, 5000).unwrap();
+    let segment = in_state(target, |state| matches!(state, SegmentState::Open(_)))[0];
+    let atomics = target.shared();
+    let atomics = atomics.segment(segment);
+    atomics.published.store(0, Ordering::Release);
+    atomics.store(SegmentState::Busy(other_process(target)));
+    let readers: Vec<_> = std::iter::from_fn(|| target.index.read().ok()).collect();
+    assert_eq!(target.collect().unwrap_err().kind(), ErrorKind::Busy);
+    drop(readers);
+    target.recycle().unwrap();
+    assert_eq!(atomics.load(), SegmentState::Busy(ProcessSlot::NOBODY));
+    target.collect().unwrap();
+    assert_eq!(atomics.load(), SegmentState::Open(None));
+    assert_eq!(miscounted(target), []);
+}
+
+/// A header of the segment of a dead process cannot be read.
+#[test]
+fn unreadable_segment_is_recounted_from_index() {
+    let Some(pool) = mapped::disk_pool(Durability::Commit) else { return };
+    let state = pool.opened();
+    let (target, container) = (&*state.targets[0], container(&state));
+    put(&state, &container, 1, 5000).unwrap();
+    let segment = in_state(target, |state| matches!(state, SegmentState::Open(_)))[0];
+    let atomics = target.shared();
+    let atomics = atomics.segment(segment);
+    atomics.published.store(0, Ordering::Release);
+    atomics.store(SegmentState::Busy(other_process(target)));
+    let file = std::fs::File::options().write(true).open(pool.path().join("target-0/data"));
+    file.unwrap().set_len(target.segment_offset(segment)).unwrap();
+    target.collect().unwrap();
+    assert_eq!(atomics.load(), SegmentState::Open(None));
+    assert_eq!(miscounted(target), []);
 }
 
 /// Bytes that a process appended before it died are freed, unless some were committed.
