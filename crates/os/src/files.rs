@@ -179,16 +179,34 @@ pub fn check_may_change(directory: &Path) -> io::Result<()> {
 /// # Errors
 /// `StorageFull` and other errors of the file system.
 pub fn reserve(file: &File, from: u64, len: u64) -> io::Result<()> {
-    if len == 0 {
-        return Ok(());
-    }
-    loop {
+    allocate_in_parts(from, len, |from, len| {
         match fallocate(file, FallocateFlags::KEEP_SIZE, from, len) {
-            Err(Errno::INTR) => {}
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
-            outcome => return Ok(outcome?),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            outcome => Ok(outcome?),
+        }
+    })
+}
+
+/// Allocates a range by calls of `allocate` with an offset and a length. If a signal interrupts a call, the next ones
+/// are half as long: tmpfs undoes the whole interrupted call, so under periodic signals a long one would never succeed.
+///
+/// # Errors
+/// The errors of `allocate` except `Interrupted`.
+pub fn allocate_in_parts(
+    from: u64,
+    len: u64,
+    mut allocate: impl FnMut(u64, u64) -> io::Result<()>,
+) -> io::Result<()> {
+    let (mut at, end, mut part) = (from, from.saturating_add(len), len);
+    while at < end {
+        let next = part.min(end - at);
+        match allocate(at, next) {
+            Ok(()) => at += next,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => part = next.div_ceil(2),
+            Err(error) => return Err(error),
         }
     }
+    Ok(())
 }
 
 /// Free and total bytes of a directory's file system, as available to its user.
@@ -232,6 +250,27 @@ mod tests {
     use std::path::PathBuf;
     use std::process::{Command, Stdio};
     use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A timer interrupts each call for more than 1000 bytes.
+    #[test]
+    fn interrupted_allocation_continues_in_shorter_parts() {
+        let (mut end, mut calls) = (7, 0);
+        let allocate = |from, len| {
+            calls += 1;
+            assert_eq!(from, end);
+            if len > 1000 {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            end += len;
+            Ok(())
+        };
+        allocate_in_parts(7, 10_000, allocate).unwrap();
+        assert_eq!(end, 10_007);
+        assert!(calls <= 21, "{calls} calls");
+        let full = allocate_in_parts(0, 1, |_, _| Err(io::ErrorKind::StorageFull.into()));
+        assert_eq!(full.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        allocate_in_parts(5, 0, |_, _| panic!("there is nothing to allocate")).unwrap();
+    }
 
     /// More names than the first buffer has room for.
     const NAMES: u32 = 3000;

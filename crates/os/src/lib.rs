@@ -20,8 +20,8 @@ pub mod whole;
 
 pub use descriptors::{ClosedInChildren, close, close_directly, keep_from_programs};
 pub use files::{
-    check_may_change, copy_sparse, is_read_only, look_up_again, names_in, open_plain, reserve,
-    space_of, sync_file_system, touch,
+    allocate_in_parts, check_may_change, copy_sparse, is_read_only, look_up_again, names_in,
+    open_plain, reserve, space_of, sync_file_system, touch,
 };
 pub use fork::{ForkGuard, ForkLock, PerProcess, generation, on_child, undisturbed};
 pub use later::{LATER, later};

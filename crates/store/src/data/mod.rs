@@ -239,13 +239,16 @@ impl Data {
         self.is_mapped() && lock::held_by_other(&self.file, begin).unwrap_or(true)
     }
 
-    /// Allocates space for a range of the file; returns false if the file system is full.
+    /// Allocates space for a range of the file that is a hole. Returns false if the file system is full. Then nothing
+    /// is allocated.
     pub(crate) fn reserve(&self, part: &Range<u64>) -> Result<bool> {
         let reserved = match self.map {
             Some(_) => {
                 huge::reserve(&self.file, part, &TimeLimit::from_duration(HUGE_PAGE_TIME_MAX))
             }
-            None => sys::reserve(&self.file, part.start, part.end - part.start),
+            // ext4 and XFS keep what they allocated before an error.
+            None => sys::reserve(&self.file, part.start, part.end - part.start)
+                .inspect_err(|_| drop(self.punch(part))),
         };
         sys::has_room(reserved).map_err(|error| Error::io("reserving a segment", &error))
     }

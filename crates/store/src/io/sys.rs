@@ -97,14 +97,14 @@ fn mounted(file: &File) -> io::Result<libc::statvfs> {
 /// Allocates the blocks of `len` bytes at `offset`. Then later writes to them do not run out of space, and accesses
 /// through a mapping do not kill the process.
 pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<()> {
-    // SAFETY: a call on an open descriptor that accesses no memory.
-    let result = unsafe {
-        libc::posix_fallocate(file.as_raw_fd(), offset as libc::off_t, len as libc::off_t)
-    };
-    match result {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
+    esker_os::allocate_in_parts(offset, len, |offset, len| {
+        let (offset, len) = (offset as libc::off_t, len as libc::off_t);
+        // SAFETY: a call on an open descriptor that accesses no memory.
+        match unsafe { libc::posix_fallocate(file.as_raw_fd(), offset, len) } {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    })
 }
 
 /// Allocates a range of a file; returns false if the file system is full.
