@@ -5,28 +5,84 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, RawFd};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 /// Most sockets that are closed in children. Children keep all further ones.
 const SOCKETS_MAX: usize = 1024;
 
-/// Marks a free slot.
+/// Mark a free slot, and one whose descriptor is not stored yet.
 const NONE: i32 = -1;
+const RESERVED: i32 = -2;
 
-/// Descriptors of the registered sockets.
-static SOCKETS: [AtomicI32; SOCKETS_MAX] = [const { AtomicI32::new(NONE) }; SOCKETS_MAX];
+/// The registered sockets.
+static SOCKETS: [ChildClosed; SOCKETS_MAX] = [const { ChildClosed::empty() }; SOCKETS_MAX];
+
+/// Slot for a descriptor that forked children close, unless the program has closed it and its number belongs to another
+/// file.
+#[derive(Debug)]
+pub struct ChildClosed {
+    descriptor: AtomicI32,
+    /// Device and inode of the file.
+    device: AtomicU64,
+    inode: AtomicU64,
+}
+
+impl ChildClosed {
+    /// A free slot.
+    #[must_use]
+    pub const fn empty() -> Self {
+        let (device, inode) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { descriptor: AtomicI32::new(NONE), device, inode }
+    }
+
+    /// Stores the descriptor of `file` if the slot is free. Returns false otherwise.
+    pub fn take(&self, file: BorrowedFd<'_>) -> bool {
+        let (won, lost) = (Ordering::SeqCst, Ordering::Relaxed);
+        if self.descriptor.compare_exchange(NONE, RESERVED, won, lost).is_err() {
+            return false;
+        }
+        let (device, inode) = identity_of(file);
+        self.device.store(device, Ordering::SeqCst);
+        self.inode.store(inode, Ordering::SeqCst);
+        self.descriptor.store(file.as_raw_fd(), Ordering::SeqCst);
+        true
+    }
+
+    /// Frees the slot.
+    pub fn free(&self) {
+        self.descriptor.store(NONE, Ordering::SeqCst);
+    }
+
+    /// Closes the descriptor, if any, and frees the slot. Uses only atomics and system calls, as a handler of fork must.
+    ///
+    /// # Safety
+    /// Only for a forked child that does not use the file.
+    pub unsafe fn close(&self) {
+        let descriptor = self.descriptor.swap(NONE, Ordering::SeqCst);
+        if descriptor < 0 {
+            return;
+        }
+        let stored = (self.device.load(Ordering::SeqCst), self.inode.load(Ordering::SeqCst));
+        // SAFETY: the borrow ends before the descriptor is closed. If it is not open, the call fails.
+        if identity_of(unsafe { BorrowedFd::borrow_raw(descriptor) }) == stored {
+            // SAFETY: as the caller promises.
+            unsafe { close_directly(descriptor) };
+        }
+    }
+}
+
+/// Device and inode of an open file, by the system call itself: programs may intercept the C library's. Zeros if the
+/// descriptor is not open.
+fn identity_of(file: BorrowedFd<'_>) -> (u64, u64) {
+    rustix::fs::fstat(file).map_or((0, 0), |info| (info.st_dev, info.st_ino))
+}
 
 /// Closes the registered sockets of the parent in its child. Uses only atomics and system calls, as a handler of fork
 /// must.
 pub(crate) fn close_inherited() {
-    for socket in &SOCKETS {
-        let descriptor = socket.swap(NONE, Ordering::Relaxed);
-        if descriptor != NONE {
-            // SAFETY: the descriptor was open when the parent registered it and until the fork. Its owner in this
-            // child's memory is never used nor dropped: it belongs to another generation.
-            unsafe { close_directly(descriptor) };
-        }
-    }
+    // SAFETY: the owners of the sockets in this child's memory are never used nor dropped: they belong to another
+    // generation.
+    SOCKETS.iter().for_each(|socket| unsafe { socket.close() });
 }
 
 /// Closes a descriptor by the system call itself. `close` and `syscall` of the C library may be intercepted, to protect
@@ -73,25 +129,21 @@ pub(crate) fn unlink_at(
 
 /// While this value exists, a child made by fork closes the socket first. Drop it before the socket is closed.
 #[derive(Debug)]
-pub struct ClosedInChildren(Option<&'static AtomicI32>);
+pub struct ClosedInChildren(Option<&'static ChildClosed>);
 
 impl ClosedInChildren {
     /// Registers a socket. Does nothing if 1024 are registered already.
     #[must_use]
     pub fn new(socket: BorrowedFd<'_>) -> Self {
         crate::generation();
-        let (descriptor, order) = (socket.as_raw_fd(), Ordering::Relaxed);
-        let taken = SOCKETS
-            .iter()
-            .find(|slot| slot.compare_exchange(NONE, descriptor, order, order).is_ok());
-        Self(taken)
+        Self(SOCKETS.iter().find(|slot| slot.take(socket)))
     }
 }
 
 impl Drop for ClosedInChildren {
     fn drop(&mut self) {
         if let Some(slot) = self.0 {
-            slot.store(NONE, Ordering::Relaxed);
+            slot.free();
         }
     }
 }
@@ -124,6 +176,22 @@ mod tests {
         // SAFETY: nothing else has this number, and closing it fails.
         let closed = unsafe { File::from_raw_fd(number) };
         assert_eq!(close(closed).unwrap_err().raw_os_error(), Some(libc::EBADF));
+    }
+
+    /// The program has closed the socket, and another file has its number.
+    #[test]
+    fn reused_descriptor_stays_open_in_child() {
+        let (socket, _peer) = UnixStream::pair().unwrap();
+        let number = socket.as_raw_fd();
+        let slot = ChildClosed::empty();
+        assert!(slot.take(socket.as_fd()) && !slot.take(socket.as_fd()));
+        let other = File::open("/dev/null").unwrap();
+        // SAFETY: no memory is accessed, and the number stays open.
+        assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
+        // SAFETY: the socket is not used any more.
+        unsafe { slot.close() };
+        assert!(rustix::io::fcntl_getfd(&socket).is_ok());
+        assert!(slot.take(socket.as_fd()), "the slot is free");
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod threads;
 mod wake_up;
 pub mod whole;
 
-pub use descriptors::{ClosedInChildren, close, close_directly, keep_from_programs};
+pub use descriptors::{ChildClosed, ClosedInChildren, close, close_directly, keep_from_programs};
 pub use files::{
     allocate_in_parts, check_may_change, copy_sparse, is_read_only, look_up_again, names_in,
     open_plain, reserve, space_of, sync_file_system, touch,

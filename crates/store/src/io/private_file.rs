@@ -1,13 +1,13 @@
 //! Files whose locks show that a process is alive. The locks last exactly as long as the process, even if the program
 //! closes descriptors or forks children.
 use super::{lock, map, sys};
-use esker_os as fork;
+use esker_os::{self as fork, ChildClosed};
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Opens the same file again for reading and, with `write`, for writing, with locks of its own. A path might lead to
 /// another file by now.
@@ -54,12 +54,11 @@ impl Drop for Anchor {
 
 /// A descriptor that forked children close. Slots are reused and never freed.
 struct DescriptorSlot {
-    descriptor: AtomicI32,
+    file: ChildClosed,
     next: *mut DescriptorSlot,
 }
 
 static DESCRIPTORS: AtomicPtr<DescriptorSlot> = AtomicPtr::new(null_mut());
-const NONE: i32 = -1;
 
 fn descriptors() -> impl Iterator<Item = &'static DescriptorSlot> {
     let mut next = DESCRIPTORS.load(Ordering::Acquire);
@@ -71,17 +70,13 @@ fn descriptors() -> impl Iterator<Item = &'static DescriptorSlot> {
     })
 }
 
-/// Registers a descriptor, so that forked children close it.
-fn slot_for(descriptor: i32) -> &'static DescriptorSlot {
-    let take = |slot: &&DescriptorSlot| {
-        let (free, taken) = (NONE, descriptor);
-        slot.descriptor.compare_exchange(free, taken, Ordering::SeqCst, Ordering::Relaxed).is_ok()
-    };
-    if let Some(slot) = descriptors().find(take) {
+/// Registers the descriptor of a file, so that forked children close it.
+fn slot_for(file: &File) -> &'static DescriptorSlot {
+    if let Some(slot) = descriptors().find(|slot| slot.file.take(file.as_fd())) {
         return slot;
     }
-    let slot =
-        Box::new(DescriptorSlot { descriptor: AtomicI32::new(descriptor), next: null_mut() });
+    let slot = Box::new(DescriptorSlot { file: ChildClosed::empty(), next: null_mut() });
+    slot.file.take(file.as_fd());
     let slot = Box::leak(slot);
     let mut first = DESCRIPTORS.load(Ordering::Acquire);
     loop {
@@ -95,13 +90,8 @@ fn slot_for(descriptor: i32) -> &'static DescriptorSlot {
 
 /// Closes, in a forked child, the descriptors that belong to the parent alone.
 fn close_in_child() {
-    for slot in descriptors() {
-        let descriptor = slot.descriptor.swap(NONE, Ordering::SeqCst);
-        if descriptor != NONE {
-            // SAFETY: the child does not use it, since it ignores files that an ancestor opened.
-            unsafe { fork::close_directly(descriptor) };
-        }
-    }
+    // SAFETY: the child does not use them, since it ignores files that an ancestor opened.
+    descriptors().for_each(|slot| unsafe { slot.file.close() });
 }
 
 fn id_of(file: &File) -> io::Result<(u64, u64)> {
@@ -129,7 +119,7 @@ impl PrivateFile {
             let file = open_again(file, write)?;
             let anchor = Anchor::new(&file)?;
             let id = id_of(&file)?;
-            let slot = slot_for(file.as_raw_fd());
+            let slot = slot_for(&file);
             Ok(Self {
                 file: ManuallyDrop::new(file),
                 id,
@@ -166,7 +156,7 @@ impl Drop for PrivateFile {
         }
         // A child that was forked before the descriptor is closed may keep it, but it keeps no lock.
         let is_open = self.get().and_then(lock::drop_all);
-        self.slot.descriptor.store(NONE, Ordering::SeqCst);
+        self.slot.file.free();
         // If the program closed the file, its descriptor may belong to another file of the program.
         if is_open.is_ok() {
             // SAFETY: this is the only place where the file is dropped, and it is not used afterwards.
@@ -259,6 +249,7 @@ mod tests {
         // SAFETY: no memory is accessed. Other tests do not get this number, since it stays open.
         assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), descriptor) }, descriptor);
         assert!(own.get().unwrap_err().to_string().contains("has closed"));
+        assert!(in_child(|| is_open(descriptor)));
         drop(own);
         assert!(is_open(descriptor));
         // SAFETY: this test created the descriptor and does not use it any more.
