@@ -45,11 +45,11 @@ impl Draft {
     /// replaced is truncated and written in place. A symbolic link is not followed.
     ///
     /// # Errors
-    /// Errors of the file system; `ELOOP` for a symbolic link.
+    /// Errors of the file system, such as a full disk; `ELOOP` for a symbolic link. An existing file is then unchanged.
     pub fn begin(path: &Path, mode: u32) -> io::Result<Self> {
         let old = existing(path)?;
         match Self::replacing(path, mode, old.as_ref()) {
-            Err(_) if old.is_some() => Self::in_place(path),
+            Err(error) if old.is_some() && cannot_replace(&error) => Self::in_place(path),
             begun => begun,
         }
     }
@@ -64,9 +64,9 @@ impl Draft {
         let (file, state) = match nameless(directory_of(path), mode) {
             Ok(file) => (file.into(), State::Nameless),
             Err(_) => {
-                let (name, mut options) = (temporary_of(path), OpenOptions::new());
-                let file =
-                    options.read(true).write(true).create_new(true).mode(mode).open(&name)?;
+                let mut options = OpenOptions::new();
+                options.read(true).write(true).create_new(true).mode(mode);
+                let (file, name) = at_temporary(path, |name| options.open(name))?;
                 (file, State::Temporary(name))
             }
         };
@@ -100,8 +100,8 @@ impl Draft {
             match name_it(&self.file, &self.path) {
                 // A new link does not replace a file, but a rename does.
                 Err(Errno::EXIST) => {
-                    let name = temporary_of(&self.path);
-                    name_it(&self.file, &name)?;
+                    let named = |name: &Path| Ok(name_it(&self.file, name)?);
+                    let ((), name) = at_temporary(&self.path, named)?;
                     self.state = State::Temporary(name);
                 }
                 named => return Ok(named?),
@@ -120,6 +120,29 @@ impl Drop for Draft {
     fn drop(&mut self) {
         if let State::Temporary(name) = &self.state {
             let _ = fs::remove_file(name);
+        }
+    }
+}
+
+/// True for the errors of [`Draft::replacing`] that mean that a file must be written in place: it has several names, or
+/// this user may not create an equal file in its directory.
+fn cannot_replace(error: &io::Error) -> bool {
+    // A user namespace without the owner of the file reports `EINVAL`.
+    let causes = [Errno::MLINK, Errno::PERM, Errno::ACCESS, Errno::ROFS, Errno::INVAL];
+    Errno::from_io_error(error).is_some_and(|error| causes.contains(&error))
+}
+
+/// Calls `make` with a temporary path beside `path`, and with further ones while the file exists: a process with the
+/// same number, on another node or before a reboot, may have left it. Returns the result and the path.
+fn at_temporary<T>(
+    path: &Path,
+    mut make: impl FnMut(&Path) -> io::Result<T>,
+) -> io::Result<(T, PathBuf)> {
+    loop {
+        let name = temporary_of(path);
+        match make(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return Ok((made?, name)),
         }
     }
 }
@@ -166,8 +189,8 @@ fn link_to(file: &impl AsRawFd) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-/// Returns an unused path in the directory of `path`. Since it is in the same directory, the file can be renamed to
-/// `path` atomically.
+/// Returns a path in the directory of `path` that this process has not used. Since it is in the same directory, the
+/// file can be renamed to `path` atomically.
 fn temporary_of(path: &Path) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -377,6 +400,33 @@ mod tests {
         write(Path::new(&format!("/dev/fd/{}", file.as_raw_fd())), b"other").unwrap();
         assert_eq!((std::fs::read(&path).unwrap(), names(&folder)), (b"other".to_vec(), 1));
         assert_eq!(path.metadata().unwrap().ino(), inode);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// A disk that has no room for the draft must not cost the old content.
+    #[test]
+    fn file_is_truncated_only_if_it_cannot_be_replaced() {
+        let refuses = |error: Errno| cannot_replace(&error.into());
+        let causes = [Errno::MLINK, Errno::PERM, Errno::ACCESS];
+        assert!(causes.into_iter().all(refuses));
+        let failures = [Errno::NOSPC, Errno::DQUOT, Errno::IO, Errno::EXIST, Errno::MFILE];
+        assert!(!failures.into_iter().any(refuses));
+    }
+
+    #[test]
+    fn temporary_names_left_by_others_are_skipped() {
+        let folder = folder("whole-left");
+        let path = folder.join("a");
+        let mut left = 3;
+        let create = |name: &Path| {
+            if left > 0 {
+                left -= 1;
+                File::create(name)?;
+            }
+            File::create_new(name)
+        };
+        let (_, name) = at_temporary(&path, create).unwrap();
+        assert_eq!((left, names(&folder), name.exists()), (0, 4, true));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
