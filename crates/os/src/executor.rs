@@ -240,6 +240,12 @@ pub fn must_not_wait() -> bool {
     urgent
 }
 
+/// True within [`without_waiting`]. Unlike [`must_not_wait`], this is not recorded: the caller may still succeed.
+#[must_use]
+pub fn is_urgent() -> bool {
+    IS_URGENT.get()
+}
+
 /// A future that runs concurrently with others.
 pub type Task<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 

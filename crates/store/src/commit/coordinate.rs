@@ -21,9 +21,10 @@ use crate::shard::read_leases::{combine_lease_results, retry_after_leases};
 use crate::shard::reserved_pages::retry_after_page_reuse;
 use crate::shard::{Scope, Target};
 use crate::shared::read_version::ReadVersion;
+use crate::sync::take_or_wait;
 use esker_types::ops::Commit;
 use esker_types::{Epoch, Error, ErrorKind, Result};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
 
 /// Key of the intent of the last commit that a target coordinated.
 pub(super) fn intent_key() -> Key {
@@ -213,8 +214,18 @@ pub(super) fn with_coordination_locks<T>(
 
 /// Runs `work` with the coordination lock of a target held. It is a mutex for threads of this process and a file lock
 /// for other processes.
+///
+/// # Errors
+/// `Busy` on a thread that must not block, if another thread or process keeps the lock; errors of `work`.
 fn with_coordination_lock<T>(target: &Target, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let _alone = target.coordinating.lock().unwrap_or_else(PoisonError::into_inner);
+    let mutex = &target.coordinating;
+    let attempt = || match mutex.try_lock() {
+        Ok(alone) => Some(alone),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    };
+    let _alone =
+        take_or_wait(attempt, || Ok(mutex.lock().unwrap_or_else(PoisonError::into_inner)))?;
     target.control.while_coordinating(target.number(), work)
 }
 
@@ -392,6 +403,33 @@ fn refuse_unfinished(targets: &[Arc<Target>]) -> Result<()> {
 mod tests {
     use super::*;
     use crate::tests::Scratch;
+    use esker_os::executor::without_waiting;
+
+    /// Another thread or process keeps a lock, as a stopped process does.
+    #[test]
+    fn change_on_thread_that_must_not_block_does_not_wait_for_locks() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.opened();
+        let both = [&*state.targets[0], &*state.targets[1]];
+        let work = |changes: &mut [Change<'_>]| {
+            changes.iter_mut().try_for_each(|change| change.put(b"Tkey", b"value"))
+        };
+        let change = || {
+            let (changed, would_wait) = without_waiting(|| coordinated(&state, &both, &[], work));
+            (changed.err().map(|error| error.kind()), would_wait)
+        };
+        let refused = (Some(ErrorKind::Busy), true);
+        let writer = both[1].begin_bare().unwrap();
+        assert_eq!(change(), refused);
+        drop(writer);
+        let coordinator = both[0].coordinating.lock().unwrap();
+        assert_eq!(change(), refused);
+        drop(coordinator);
+        let other = pool.control_of_other();
+        let kept = other.while_coordinating(1, || Ok(change()));
+        assert_eq!(kept.unwrap(), refused);
+        assert_eq!(change(), (None, false));
+    }
 
     /// Does `work` on the first two targets like a process that dies between the two commits.
     fn crash_between_commits(state: &OpenPool, work: impl Fn(&mut [Change<'_>]) -> Result<()>) {

@@ -345,9 +345,9 @@ struct Turn(Arc<Index>);
 impl Turn {
     /// Waits for the turn, if writers of the index take turns. `is_alive` tells whether the process with a number is
     /// alive.
-    fn take(index: &Arc<Index>, is_alive: impl Fn(u64) -> bool) -> Self {
-        index.turn.iter().for_each(|word| word.take(&is_alive));
-        Self(Arc::clone(index))
+    fn take(index: &Arc<Index>, is_alive: impl Fn(u64) -> bool) -> Result<Self> {
+        index.turn.iter().try_for_each(|word| word.take(&is_alive))?;
+        Ok(Self(Arc::clone(index)))
     }
 }
 
@@ -378,9 +378,12 @@ unsafe impl Send for WriteTxn {}
 impl WriteTxn {
     /// Begins a write transaction after waiting for the turn, if writers of the index take turns. `is_alive` tells
     /// whether the process with a number is alive.
+    ///
+    /// # Errors
+    /// `Busy` on a thread that must not block, if another writer does not finish soon.
     pub(super) fn begin(index: &Arc<Index>, is_alive: impl Fn(u64) -> bool) -> Result<Self> {
         let (mut raw, _writing) = (null_mut(), Writing::begin());
-        let turn = Turn::take(index, is_alive);
+        let turn = Turn::take(index, is_alive)?;
         // SAFETY: the environment is open; `raw` receives the transaction.
         let code = unsafe { lmdb::mdb_txn_begin(index.env, null_mut(), 0, &raw mut raw) };
         index.check(code, "writing")?;

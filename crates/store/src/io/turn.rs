@@ -9,17 +9,14 @@
 //! The word only decides which writer waits. LMDB's lock excludes other writers, so it does no harm if a turn is taken
 //! from a live process by mistake.
 use super::map::SharedAtomics;
-use std::hint::spin_loop;
+use crate::sync::{expect_may_wait, spin};
+use esker_types::Result;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Flag in the word: a thread sleeps on it.
 const WAITERS: u64 = 1 << 31;
-/// Time for which a thread spins before it sleeps. The commit of a full write buffer and a wake-up take about as long.
-const SPIN_TIME: Duration = Duration::from_micros(100);
-/// Number of attempts between two reads of the clock. An attempt takes some nanoseconds.
-const SPINS: u32 = 256;
 /// Time for which a thread sleeps before it checks whether the owner is alive.
 const SLEEP: Duration = Duration::from_millis(10);
 
@@ -37,14 +34,19 @@ impl TurnWord {
     }
 
     /// Waits for the turn. `is_alive` tells whether the process with a number is alive.
-    pub(crate) fn take(&self, is_alive: impl Fn(u64) -> bool) {
+    ///
+    /// # Errors
+    /// `Busy` on a thread that must not block, if the turn does not end soon.
+    pub(crate) fn take(&self, is_alive: impl Fn(u64) -> bool) -> Result<()> {
         let Self { ref atomics, at, process } = *self;
         let word = &atomics[at];
         let swap = |from, to| {
             let swapped = word.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed);
             swapped.is_ok()
         };
-        if !swap(0, process) && !spin(|| word.load(Ordering::Relaxed) == 0 && swap(0, process)) {
+        let attempt = || (word.load(Ordering::Relaxed) == 0 && swap(0, process)).then_some(());
+        if !swap(0, process) && spin(attempt).is_none() {
+            expect_may_wait()?;
             loop {
                 let found = word.load(Ordering::Relaxed);
                 match found & !WAITERS {
@@ -64,6 +66,7 @@ impl TurnWord {
                 }
             }
         }
+        Ok(())
     }
 
     /// Ends the turn of this process.
@@ -77,20 +80,6 @@ impl TurnWord {
             end(atomics, at);
         }
     }
-}
-
-/// Calls `attempt` until it succeeds, or for [`SPIN_TIME`]. True if it succeeded.
-fn spin(mut attempt: impl FnMut() -> bool) -> bool {
-    let begun = Instant::now();
-    while begun.elapsed() < SPIN_TIME {
-        for _ in 0..SPINS {
-            if attempt() {
-                return true;
-            }
-            spin_loop();
-        }
-    }
-    false
 }
 
 /// Ends a turn, and wakes one of the writers that sleep on the word.

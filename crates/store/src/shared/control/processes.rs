@@ -1,8 +1,9 @@
 //! Section of the control file about processes: their liveness, their records, and the leases on objects.
 use super::{Control, PROCESS_LEN, ProcessSlot};
-use crate::io::{lock, sys};
+use crate::io::lock::{self, ByteLock};
+use crate::io::sys;
 use crate::shared::leases::LEASE_TABLE_LEN;
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, take_or_wait};
 use esker_types::info::{ContainerId, OpenMode};
 use esker_types::limits::PROCESSES_MAX;
 use esker_types::{Error, ErrorKind, Result};
@@ -212,8 +213,11 @@ impl Control {
     /// Runs `work` while this process has the lock of `byte`, for which it waits. A process that cannot write takes no
     /// lock. The caller has called [`Control::expect_file`].
     fn while_locked<T>(&self, byte: u64, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let held = (!self.read_only).then(|| lock::ByteLock::wait(self.file.get_unchecked(), byte));
-        let _held = held.transpose().map_err(lock_error)?;
+        let file = self.file.get_unchecked();
+        // An error of an attempt is that of the wait, too.
+        let attempt = || ByteLock::take(file, byte).ok().flatten();
+        let wait = || ByteLock::wait(file, byte).map_err(lock_error);
+        let _held = (!self.read_only).then(|| take_or_wait(attempt, wait)).transpose()?;
         work()
     }
 
