@@ -112,7 +112,7 @@ pub fn look_up_again(path: &Path) {
     let _ = statx(CWD, path, AtFlags::STATX_FORCE_SYNC, StatxFlags::INO);
 }
 
-/// The names in a directory, at one moment if they fit in 64 MiB.
+/// The names in a directory, at one moment if they fit in 64 MiB and the file system lists that many in one call.
 ///
 /// Between two parts of a listing, another process may replace a file by a rename. Some file systems (Btrfs, tmpfs) then list
 /// neither the old nor the new one. So one call reads all names.
@@ -120,17 +120,26 @@ pub fn look_up_again(path: &Path) {
 /// # Errors
 /// Errors of the file system.
 pub fn names_in(directory: &Path) -> io::Result<Vec<OsString>> {
-    let mut room = NAMES_BYTES;
+    names_by(|room| read_names(directory, room))
+}
+
+/// Body of [`names_in`]. `read` is [`read_names`].
+fn names_by(
+    mut read: impl FnMut(usize) -> io::Result<(Vec<OsString>, u32)>,
+) -> io::Result<Vec<OsString>> {
+    let (mut room, mut before) = (NAMES_BYTES, u32::MAX);
     loop {
-        let (mut names, calls) = read_names(directory, room)?;
+        let (mut names, calls) = read(room)?;
         if calls <= 1 {
             return Ok(names);
         }
-        if room == NAMES_BYTES_MAX {
+        // FUSE lists one page per call, whatever the buffer.
+        if room == NAMES_BYTES_MAX || calls >= before {
             names.sort_unstable();
             names.dedup();
             return Ok(names);
         }
+        before = calls;
         let used: usize = names.iter().map(|name| name.len() + ENTRY_BYTES).sum();
         room = (2 * used.max(room)).min(NAMES_BYTES_MAX);
     }
@@ -250,6 +259,17 @@ mod tests {
     use std::path::PathBuf;
     use std::process::{Command, Stdio};
     use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// The file system lists two names per call, whatever the buffer.
+    #[test]
+    fn listing_ends_where_larger_buffers_do_not_help() {
+        let mut rounds = 0;
+        let names = names_by(|_| {
+            rounds += 1;
+            Ok((["b", "a", "a"].map(OsString::from).to_vec(), 2))
+        });
+        assert_eq!((names.unwrap(), rounds), (["a", "b"].map(OsString::from).to_vec(), 2));
+    }
 
     /// A timer interrupts each call for more than 1000 bytes.
     #[test]
