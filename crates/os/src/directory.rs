@@ -20,7 +20,8 @@ const COMING: &str = ".esker-coming-";
 pub struct Kind {
     /// Name of the marker file, which is removed last. A directory that contains it is of this kind.
     pub marker: &'static str,
-    /// Removes the content that a killed process left while it created the directory.
+    /// Called before the content of a directory is removed that a killed process left. Removes what the process had
+    /// created, or completes what it had to do between [`remove`]'s two steps.
     pub discard: fn(&Path),
 }
 
@@ -39,19 +40,20 @@ pub fn refuse_unless_writable(directory: &Path) -> Result<()> {
     }
 }
 
-/// Removes a directory with its content: first its name, then its content, the marker last. Links in it are not
-/// followed.
+/// Removes a directory with its content: first its name, then its content, the marker last. Calls `declare` between the
+/// two steps. Links in the directory are not followed.
 ///
 /// # Errors
 /// [`ErrorKind::NoPermission`] for another user's link in its path ([`resolve_links`]); errors of the file system. If
 /// its name cannot be removed, nothing has changed. If some of its content cannot be removed, the directory is gone
-/// from its path, and the message names the rest.
-pub fn remove(path: &Path, kind: Kind) -> Result<()> {
+/// from its path, and the message names the rest. The error of `declare`: the directory is removed.
+pub fn remove(path: &Path, kind: Kind, declare: impl FnOnce() -> Result<()>) -> Result<()> {
     let path = &resolve_links(path)?;
     let parent = path.parent().unwrap_or(path);
     refuse_unless_writable(path)?;
     let going = hidden(parent, GOING)?;
     fs::rename(path, &going).map_err(|error| io_error("removing", path, &error))?;
+    let declared = declare();
     let removed = remove_all(&going, kind.marker);
     finish_others(parent, kind);
     removed.map_err(|error| {
@@ -61,7 +63,8 @@ pub fn remove(path: &Path, kind: Kind) -> Result<()> {
             going.display()
         );
         Error::new(ErrorKind::Io, message)
-    })
+    })?;
+    declared
 }
 
 /// An unused hidden name in `parent` for a directory that is being created.
@@ -178,13 +181,35 @@ mod tests {
         for place in ["out", "inner/out"] {
             std::os::unix::fs::symlink(&other, doomed.join(place)).unwrap();
         }
-        remove(&doomed, KIND).unwrap();
+        remove(&doomed, KIND, || Ok(())).unwrap();
         assert_eq!(fs::read_dir(&parent).unwrap().count(), 1);
         assert!(other.join("inner/two").exists());
         // Another user has exchanged the directory for a link after the check of its name.
         std::os::unix::fs::symlink(&other, parent.join("link")).unwrap();
         assert!(remove_all(&parent.join("link"), KIND.marker).is_err());
         assert!(other.join("marker").exists());
+        fs::remove_dir_all(&parent).unwrap();
+    }
+
+    /// The removal fails after the declaration: a file is in the place of the hidden directory.
+    #[test]
+    fn removal_is_declared_before_content_is_removed() {
+        let parent = std::env::temp_dir().join(format!("esker-os-{}", random_uuid().unwrap()));
+        let (doomed, away) = (parent.join("doomed"), parent.join("away"));
+        make(&doomed);
+        let failed = remove(&doomed, KIND, || {
+            assert!(!doomed.exists());
+            let hidden = fs::read_dir(&parent).unwrap().next().unwrap().unwrap().path();
+            assert!(hidden.join("inner/two").exists() && is_unfinished(&hidden));
+            fs::rename(&hidden, &away).unwrap();
+            fs::write(&hidden, "").unwrap();
+            Ok(())
+        });
+        assert!(failed.unwrap_err().message().contains("some of its files are left"));
+        fs::rename(&away, &doomed).unwrap();
+        let declared = remove(&doomed, KIND, || Err(ErrorKind::NoSpace.into()));
+        assert_eq!(declared.unwrap_err().kind(), ErrorKind::NoSpace);
+        assert!(!doomed.exists());
         fs::remove_dir_all(&parent).unwrap();
     }
 
@@ -198,7 +223,7 @@ mod tests {
             let one = |_| {
                 make(&path);
                 together.wait();
-                remove(&path, KIND)
+                remove(&path, KIND, || Ok(()))
             };
             (0..500).map(one).filter_map(Result::err).collect::<Vec<_>>()
         };

@@ -176,7 +176,7 @@ impl PosixPool {
     /// `NotFound` if it does not exist; errors of the file system.
     pub fn destroy(path: &Path) -> Result<()> {
         Self::read(path)?;
-        directory::remove(path, POOL)
+        directory::remove(path, POOL, || Ok(()))
     }
 }
 

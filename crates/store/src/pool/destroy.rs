@@ -13,12 +13,13 @@ use std::io;
 use std::path::Path;
 
 impl Pool {
-    /// Destroys the pool at `path` with all its content. On error nothing has changed. If it is interrupted, the pool
-    /// is destroyed, and the next creation or destruction of a pool in the same directory removes the remaining files.
-    /// Operations of processes that have it open fail with `NoHandle` from then on.
+    /// Destroys the pool at `path` with all its content. Operations of processes that have it open fail with `NoHandle`
+    /// as soon as its name is gone. If it is interrupted after that, the next creation or destruction of a pool in the
+    /// same directory removes the remaining files.
     ///
     /// # Errors
-    /// `Busy` if a process has it open, unless `force`; `NoPermission`.
+    /// `Busy` if a process has it open, unless `force`; `NoPermission`. Nothing has changed, unless the message says
+    /// that the pool is removed.
     pub fn destroy(path: &Path, force: bool) -> Result<()> {
         let superblock = Superblock::read(path)?;
         let path = &resolve_links(path)?;
@@ -32,13 +33,41 @@ impl Pool {
             refuse_unless_writable(&target.join(superblock::INDEX))?;
             refuse_unless_writable(&target)?;
         }
-        // A pool with a damaged control file is destroyed, too.
-        let control = control_file(&folder, &superblock, Use::Write).ok().flatten();
-        // Processes that have the pool open are told only after the removal, since on error nothing may have changed.
-        directory::remove(path, POOL)?;
-        let declared = control.as_ref().map_or(Ok(()), control::declare_destroyed);
-        declared.map_err(|error| io_error("telling the users of", path, &error))
+        let control = control_of_users(&folder, &superblock)?;
+        directory::remove(path, POOL, || {
+            let declared = control.as_ref().map_or(Ok(()), control::declare_destroyed);
+            declared.map_err(|error| untold_error(path, &error))
+        })
     }
+}
+
+/// The control file through which the users of a pool are told that it is destroyed. `None` if no process has opened
+/// the pool yet, or if the file is damaged: such a pool is destroyed, too.
+fn control_of_users(folder: &Folder, superblock: &Superblock) -> Result<Option<File>> {
+    let mode = superblock.file_permissions();
+    let Ok(Some(_)) = folder.info(control::NAME, mode) else { return Ok(None) };
+    match control_file(folder, superblock, Use::Write) {
+        Err(error) if error.kind() == ErrorKind::NoPermission => Ok(None),
+        other => other,
+    }
+}
+
+/// Declares a pool destroyed whose removal a killed process began. `directory` is its hidden directory. A pool that is
+/// being created has no superblock, and is left alone.
+fn declare_removed(directory: &Path) -> Result<()> {
+    let path = resolve_links(directory)?;
+    let folder = Folder::open(&path)?;
+    let superblock = Superblock::read_in(&folder)?;
+    let control = control_of_users(&folder, &superblock)?;
+    let declared = control.as_ref().map_or(Ok(()), control::declare_destroyed);
+    declared.map_err(|error| untold_error(&path, &error))
+}
+
+/// Completes what a killed process had to do before it removed the content of a pool.
+fn discard(directory: &Path) {
+    super::create::discard_unfinished(directory);
+    // An error is ignored: this process can tell the users in no other way.
+    let _ = declare_removed(directory);
 }
 
 /// The control file of a pool; `None` if no process has opened the pool yet.
@@ -60,9 +89,35 @@ pub(crate) fn in_use(folder: &Folder, superblock: &Superblock) -> Result<bool> {
 }
 
 /// Description of pool directories. The superblock is removed last.
-pub(super) const POOL: Kind =
-    Kind { marker: superblock::NAME, discard: super::create::discard_unfinished };
+pub(super) const POOL: Kind = Kind { marker: superblock::NAME, discard };
+
+#[cold]
+fn untold_error(path: &Path, error: &io::Error) -> Error {
+    let path = path.display();
+    Error::io(format_args!("pool {path} is removed, but its users are not told: end them"), error)
+}
 
 fn io_error(doing: &str, path: &Path, error: &io::Error) -> Error {
     Error::io(format_args!("{doing} {}", path.display()), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PoolSpec;
+    use crate::tests::Scratch;
+
+    /// The process that destroyed the pool was killed right after the name was removed.
+    #[test]
+    fn interrupted_destruction_is_declared_by_next_one() {
+        let pool = Scratch::new(24 << 20, |_| {});
+        let state = pool.opened();
+        let parent = pool.path().parent().unwrap().to_owned();
+        let hidden = parent.join(".esker-going-1");
+        std::fs::rename(pool.path(), &hidden).unwrap();
+        state.check_alive().unwrap();
+        Pool::create(&parent, &PoolSpec::new("other", 24 << 20), &mut |_, _| {}).unwrap();
+        assert!(!hidden.exists());
+        assert_eq!(state.check_alive().unwrap_err().kind(), ErrorKind::NoHandle);
+    }
 }
