@@ -8,6 +8,7 @@
 use super::coordinate::{begin_unchanged, finish, intent_key, with_coordination_locks};
 use super::decision::Decision;
 use super::prepared::{Prepared, PreparedPart, PreparedSnapshot, prepared_key};
+use super::snapshots::refuse_more_snapshots;
 use super::stage::Staged;
 use super::{apply, intent, stage, watermark};
 use crate::index::txn::WriteTxn;
@@ -83,12 +84,12 @@ impl OpenPool {
         if let Some(epoch) = self.prepared_before(commit)? {
             return Ok(epoch);
         }
-        self.refuse_more_snapshots(container)?;
         let snapshot = PreparedSnapshot { container: container.id(), name: name.to_owned() };
         let numbers = (0..self.superblock.targets).collect();
         let preparing = Preparing::new(self, commit, numbers, Some(snapshot));
         preparing.run(Vec::new(), &mut |changes, _| {
             container.check_alive(self)?;
+            refuse_more_snapshots(changes, container)?;
             changes.iter_mut().try_for_each(|change| {
                 change.check_room()?;
                 change.target().shared().note_snapshots(true);
