@@ -172,7 +172,7 @@ pub(crate) fn rebuild(target: &Target, prepared: &[Prepared]) -> Result<()> {
         });
     }
     target.restore_space()?;
-    target.control.pass_epoch(usage.last_epoch);
+    target.control.pass_epoch(usage.last_epoch.max(walk::last_removal(target)?));
     atomics.note_snapshots(usage.has_snapshots);
     atomics.freed().store(0, Ordering::Release);
     atomics.writer().store(0, Ordering::Release);
@@ -200,9 +200,44 @@ mod tests {
     use crate::format::keys::{Key, Table};
     use crate::shared::read_version::ReadVersion;
     use crate::tests::Scratch;
-    use esker_types::ErrorKind;
+    use esker_types::info::{ContainerRef, OpenMode};
+    use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
+    use esker_types::{Epoch, ErrorKind, ObjectClass, ObjectId, ObjectType};
 
-    /// A changed boot id in the control file simulates a restart of the machine. A segment has dead bytes, whose count
+    /// Changes the boot id in the control file of a closed pool, like a restart of the machine.
+    fn restart(pool: &Scratch) {
+        let control = std::fs::File::options().write(true).open(pool.path().join("control"));
+        std::os::unix::fs::FileExt::write_all_at(&control.unwrap(), &[0; 8], 8).unwrap();
+    }
+
+    /// After a restart, the clock of the machine is behind. The history has the only trace of the last removal.
+    #[test]
+    fn clock_passes_removals_after_restart() {
+        let mut pool = Scratch::new(24 << 20, |spec| {
+            (spec.targets, spec.durability) = (Some(1), Some(Durability::Commit));
+        });
+        let removed = {
+            let state = pool.opened();
+            let uuid = state.create_container(&Default::default()).unwrap().uuid;
+            let opened = state.open_container(ContainerRef::Uuid(uuid), OpenMode::ReadWrite);
+            let container = opened.unwrap();
+            let oid = ObjectId::generate(0, 1, ObjectType::KvHashed, ObjectClass::S1);
+            let write = |op| state.write(&container, 0, &[Write { oid, op }], &[], None).unwrap();
+            let value = Value::Single(Source::One(b"value"));
+            let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
+            write(WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates });
+            state.create_snapshot(&container, "s").unwrap();
+            let future = Epoch::now().0 + (1 << 50);
+            state.control.pass_epoch(Epoch(future));
+            write(WriteOp::PunchDkey { dkey: b"d", cond: Cond::NONE })
+        };
+        pool.close();
+        restart(&pool);
+        pool.reopen();
+        assert!(pool.opened().control.next_epoch() > removed);
+    }
+
+    /// A segment has dead bytes, whose count
     /// only a commit could remove.
     #[test]
     fn opening_a_pool_needs_no_space_in_the_index() {
@@ -218,8 +253,7 @@ mod tests {
             target.last_commit().unwrap()
         };
         pool.close();
-        let control = std::fs::File::options().write(true).open(pool.path().join("control"));
-        std::os::unix::fs::FileExt::write_all_at(&control.unwrap(), &[0; 8], 8).unwrap();
+        restart(&pool);
         pool.reopen();
         let state = pool.opened();
         let target = &state.targets[1];

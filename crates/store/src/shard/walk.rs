@@ -1,10 +1,12 @@
 //! Iterates over all records of a target, for rebuilding, check and scrub.
 use super::segment::Appended;
 use super::segment::collect::all_dead;
-use super::{ReadView, Target, doubt, snapshots};
+use super::{ReadView, Scope, Target, doubt, snapshots};
 use crate::data::header::{ALIGN, data_offset};
 use crate::format::keys::{Key, Table};
-use crate::format::record::{Body, Found, Record, parse_entry};
+use crate::format::record::{Body, Found, Record, parse_entry, split_history};
+use crate::index::entries;
+use crate::shared::control::EPOCH_MAX;
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::{Epoch, Result};
 use std::collections::HashMap;
@@ -111,6 +113,20 @@ pub(crate) fn usage(target: &Target, staged: &[Appended]) -> Result<Usage> {
         used.end = used.end.max(staged.end);
     }
     Ok(usage)
+}
+
+/// Epoch of the last removal or replacement of a record in the history. A record there can be the only trace of a removal
+/// by a commit of one target. Entries without a possible epoch are damaged, and do not count.
+pub(crate) fn last_removal(target: &Target) -> Result<Epoch> {
+    let view = target.view_in_doubt(Scope::Committed)?;
+    let mut last = Epoch(0);
+    entries::table(view.committed(), Table::History, |_, value| {
+        let until = split_history(value).map_or(Epoch(0), |(until, _)| until);
+        if until <= EPOCH_MAX {
+            last = last.max(until);
+        }
+    })?;
+    Ok(last)
 }
 
 /// Position in a segment behind all extents to which records refer, where the next extent can be appended.

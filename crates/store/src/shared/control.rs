@@ -563,7 +563,7 @@ impl Control {
 }
 
 /// Latest epoch that the clock of a control file can have: in April 2039. The highest bit marks prepared commits.
-const EPOCH_MAX: u64 = (1 << 63) - 1;
+pub(crate) const EPOCH_MAX: Epoch = Epoch((1 << 63) - 1);
 
 /// Generator of epochs: returns each epoch once, in ascending order.
 struct Epochs<'c>(&'c AtomicU64);
@@ -574,7 +574,7 @@ impl Epochs<'_> {
     fn next(&self, now: Epoch) -> Epoch {
         let mut last = self.0.load(Ordering::Relaxed);
         loop {
-            let known = if last > EPOCH_MAX { 0 } else { last };
+            let known = if last > EPOCH_MAX.0 { 0 } else { last };
             let next = now.0.max(known + 1);
             match self.0.compare_exchange(last, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Epoch(next),
@@ -585,7 +585,7 @@ impl Epochs<'_> {
 
     /// Ensures that later epochs are later than `epoch`.
     fn pass(&self, epoch: Epoch) {
-        if epoch.0 <= EPOCH_MAX {
+        if epoch <= EPOCH_MAX {
             self.0.fetch_max(epoch.0, Ordering::AcqRel);
         }
     }
@@ -598,7 +598,7 @@ mod tests {
     #[test]
     fn damaged_clock_restarts_from_now() {
         let now = Epoch(1 << 61);
-        for damaged in [u64::MAX, EPOCH_MAX + 1, 0] {
+        for damaged in [u64::MAX, EPOCH_MAX.0 + 1, 0] {
             let word = AtomicU64::new(damaged);
             let epochs = [0; 3].map(|_| Epochs(&word).next(now));
             assert_eq!(epochs, [now, Epoch(now.0 + 1), Epoch(now.0 + 2)], "{damaged:x}");
