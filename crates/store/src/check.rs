@@ -1,7 +1,7 @@
 //! Damage detection: `check` verifies all structures, `scrub` reads all data.
 use crate::commit::{
-    Prepared, all_prepared, is_sound_decision, is_sound_reply, is_sound_watermark, recover,
-    repair_watermark, staged_on,
+    Prepared, all_prepared, damaged_intent, is_sound_decision, is_sound_reply, is_sound_watermark,
+    recover, repair_watermark, staged_on,
 };
 use crate::data::table::SegmentState;
 use crate::format::keys::{DataKey, Table};
@@ -85,7 +85,7 @@ impl OpenPool {
         }
     }
 
-    /// Body of [`OpenPool::check`]: first the write buffers, then the records, then the counts of space. The shared
+    /// Body of [`OpenPool::check`]: first the write buffers and intents, then the records, then the counts of space. The shared
     /// atomics are `current` unless the machine restarted since they were set up. Space is compared only if no other
     /// process can change it.
     fn check_now(
@@ -102,6 +102,12 @@ impl OpenPool {
         }
         if !report.problems.is_empty() {
             return Ok(()); // The records cannot be read without a sound buffer.
+        }
+        for target in &self.targets {
+            check_intent(target, repairs, report)?;
+        }
+        if !report.problems.is_empty() {
+            return Ok(()); // The records may miss a part of the commit.
         }
         if current {
             self.targets.iter().try_for_each(|target| collect(target))?;
@@ -213,6 +219,23 @@ fn check_buffer(target: &Target, repairs: bool, report: &mut CheckReport) -> Res
     report.repaired.push(format!(
         "target {number}: the write buffer was damaged: {count} puts in it were recovered, others are lost"
     ));
+    Ok(())
+}
+
+/// Reports a damaged intent of a commit over several targets. A repair removes it: it is no longer needed, unless the
+/// machine stopped or a process died during the commit.
+fn check_intent(target: &Target, repairs: bool, report: &mut CheckReport) -> Result<()> {
+    let Some(key) = damaged_intent(target)? else { return Ok(()) };
+    let what = format!(
+        "target {}: the intent of its last commit over several targets is damaged",
+        target.number()
+    );
+    if !repairs {
+        report.problems.push(what);
+        return Ok(());
+    }
+    remove(target, &[key.to_vec()])?;
+    report.repaired.push(format!("{what}; if the commit was interrupted, other targets miss it"));
     Ok(())
 }
 

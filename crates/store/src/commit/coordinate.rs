@@ -300,6 +300,13 @@ fn intent_of(coordinator: &Target) -> Result<Option<Intent>> {
     txn.get(&intent_key())?.map(decode).transpose()
 }
 
+/// Key of the intent of a target, if the intent is damaged.
+pub(crate) fn damaged_intent(target: &Target) -> Result<Option<Key>> {
+    let view = target.view_in_doubt(Scope::Committed)?;
+    let intent = view.committed().get(&intent_key())?;
+    Ok(intent.filter(|bytes| Intent::parse(bytes).is_none()).map(|_| intent_key()))
+}
+
 /// Carries out the commits that were decided before the machine stopped. Called with exclusive access, when a pool is
 /// set up.
 pub(crate) fn recover(targets: &[Arc<Target>]) -> Result<()> {
@@ -542,5 +549,43 @@ mod tests {
         };
         let values: Vec<_> = targets.iter().map(stored).collect();
         assert_eq!(values, [Some(b"other".to_vec()), Some(b"value".to_vec())]);
+    }
+
+    /// The commit was carried out long ago, but its intent is still stored.
+    #[test]
+    fn damaged_intent_is_reported_and_repaired() {
+        let mut pool = Scratch::new(24 << 20, |spec| {
+            spec.targets = Some(2);
+            spec.durability = Some(esker_types::info::Durability::Commit);
+        });
+        {
+            let state = pool.opened();
+            let targets: Vec<&Target> = state.targets.iter().map(AsRef::as_ref).collect();
+            let put = |changes: &mut [Change<'_>]| {
+                changes.iter_mut().try_for_each(|change| change.put(b"Tkey", b"value"))
+            };
+            coordinated(&state, &targets, &[], put).unwrap();
+            assert!(damaged_intent(targets[0]).unwrap().is_none());
+            let cut = |change: &mut Change<'_>| {
+                let intent = change.txn().get(&intent_key())?.unwrap().to_vec();
+                change.put(&intent_key(), &intent[..intent.len() - 9])
+            };
+            targets[0].change(cut).unwrap();
+        }
+        pool.close();
+        // The boot id in the control file changes, like after a restart of the machine.
+        let control = std::fs::File::options().write(true).open(pool.path().join("control"));
+        std::os::unix::fs::FileExt::write_all_at(&control.unwrap(), &[0; 8], 8).unwrap();
+        let check = |repair| crate::Pool::check(&pool.path(), repair, &mut |_, _| {}).unwrap();
+        let refused = crate::Pool::open(&pool.path()).map(drop).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corrupt);
+        assert!(refused.message().contains("pool check --repair"), "{refused}");
+        let found = check(false).problems;
+        assert!(found.len() == 1 && found[0].starts_with("target 0: the intent"), "{found:?}");
+        let report = check(true);
+        assert_eq!(report.problems, [""; 0]);
+        assert!(report.repaired[0].starts_with("target 0: the intent"), "{report:?}");
+        assert_eq!(check(false).problems, [""; 0]);
+        crate::Pool::open(&pool.path()).map(drop).unwrap();
     }
 }

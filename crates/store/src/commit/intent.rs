@@ -1,6 +1,7 @@
 //! Intent of a commit over several targets: the edits of all targets but the first.
 use crate::shard::change::IndexEdit;
-use esker_types::{Epoch, Error, ErrorKind, Result};
+use esker_types::limits::TARGETS_MAX;
+use esker_types::{Checksum, Epoch, Error, ErrorKind, Result};
 
 /// A decoded intent.
 #[derive(Debug)]
@@ -23,7 +24,30 @@ pub(super) fn encode(epoch: Epoch, targets: &[u32], journals: &[Vec<IndexEdit>])
         out.extend_from_slice(&(steps.len() as u32).to_le_bytes());
         steps.iter().for_each(|step| encode_step(step, &mut out));
     }
+    // Releases that do not know the checksum decode it as a target without steps.
+    let sum = sum_of(&out);
+    out.extend_from_slice(&sum.to_le_bytes());
+    out.extend_from_slice(&0_u32.to_le_bytes());
     out
+}
+
+/// Bit of a checksum, which no number of a target has.
+const SUM: u32 = 1 << 31;
+
+/// Checksum at the end of an intent.
+fn sum_of(content: &[u8]) -> u32 {
+    Checksum::Crc32c.sum(content) as u32 | SUM
+}
+
+/// An intent without its checksum; `None` if they do not match. An intent of an earlier release has no checksum: its
+/// last bytes are the epoch of its commit, which is not below 2^32.
+fn verified(bytes: &[u8]) -> Option<&[u8]> {
+    let Some((content, last)) = bytes.split_last_chunk::<8>() else { return Some(bytes) };
+    let last = u64::from_le_bytes(*last);
+    match u32::try_from(last) {
+        Ok(sum) if sum & SUM != 0 => (sum == sum_of(content)).then_some(content),
+        _ => Some(bytes),
+    }
 }
 
 /// Appends an edit to `out`, as [`take_step`] decodes it.
@@ -43,17 +67,20 @@ pub(super) fn encode_step(step: &IndexEdit, out: &mut Vec<u8>) {
 /// Decodes an intent. Fails with `Corrupt` if it is damaged.
 pub(super) fn decode(bytes: &[u8]) -> Result<Intent> {
     Intent::parse(bytes).ok_or_else(|| {
-        Error::new(ErrorKind::Corrupt, "a transaction's intent is damaged: run `esker pool check`")
+        Error::new(
+            ErrorKind::Corrupt,
+            "the intent of a commit over several targets is damaged: run `esker pool check --repair`",
+        )
     })
 }
 
 impl Intent {
     /// Decodes an intent; `None` if it is damaged.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
-        let (epoch, mut rest) = bytes.split_first_chunk()?;
+        let (epoch, mut rest) = verified(bytes)?.split_first_chunk()?;
         let mut parts = Vec::new();
         while !rest.is_empty() {
-            let target = take_number(&mut rest)?;
+            let target = take_number(&mut rest).filter(|number| *number < TARGETS_MAX as u32)?;
             let count = take_number(&mut rest)?;
             let steps = (0..count).map(|_| take_step(&mut rest)).collect::<Option<_>>()?;
             parts.push((target, steps));
@@ -107,7 +134,21 @@ mod tests {
         let intent = decode(&bytes).unwrap();
         assert_eq!((intent.epoch, intent.parts), (Epoch(9), vec![(3, steps)]));
         for cut in 9..bytes.len() {
-            assert!(decode(&bytes[..cut]).is_err(), "cut at {cut} unnoticed");
+            let is_old = cut == bytes.len() - 8;
+            assert_eq!(decode(&bytes[..cut]).is_ok(), is_old, "cut at {cut}");
+        }
+    }
+
+    /// An intent whose epoch or steps have changed would bring back removed data.
+    #[test]
+    fn every_flipped_bit_of_an_intent_is_detected() {
+        let steps = vec![IndexEdit::Put(b"key".to_vec(), b"value".to_vec())];
+        let bytes = encode(Epoch(9), &[0, 3], &[Vec::new(), steps]);
+        for bit in 0..8 * bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let refused = decode(&damaged).map(drop).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Corrupt, "bit {bit}");
         }
     }
 

@@ -17,7 +17,9 @@ mod stage;
 mod take;
 mod watermark;
 
-pub(crate) use coordinate::{committed_alone, coordinated, doubt_prepared, recover, resolve_doubt};
+pub(crate) use coordinate::{
+    committed_alone, coordinated, damaged_intent, doubt_prepared, recover, resolve_doubt,
+};
 pub(crate) use decision::is_sound_decision;
 pub(crate) use intent::Intent;
 pub(crate) use prepared::{Prepared, all as all_prepared, staged_on};
