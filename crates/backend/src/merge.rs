@@ -3,13 +3,17 @@ use esker_types::ops::{Anchor, Edge, KeyFound};
 use esker_types::{KeyKind, ObjectId, Result, encode_key};
 
 /// The first `entries` of the objects `found`, which each target listed after `anchor`. The anchor advances to the last
-/// one, or to its end if there are fewer. Its shard is not used: objects are in the order of their ids.
+/// one, or to its end if there are fewer. It stays if no entries are wanted. Its shard is not used: objects are in the
+/// order of their ids.
 #[must_use]
 pub fn merge_objects(
     mut found: Vec<ObjectId>,
     anchor: &mut Anchor,
     entries: usize,
 ) -> Vec<ObjectId> {
+    if entries == 0 {
+        return Vec::new(); // The listing goes on: there may be objects.
+    }
     found.sort_unstable();
     found.dedup();
     found.truncate(entries);
@@ -76,6 +80,15 @@ mod tests {
 
     fn oids(range: impl Iterator<Item = u64>) -> Vec<ObjectId> {
         range.map(|lo| ObjectId { hi: 0, lo }).collect()
+    }
+
+    #[test]
+    fn listing_of_no_entries_stays_where_it_is() {
+        for begin in [Anchor::Start, after(ObjectId { hi: 0, lo: 1 })] {
+            let mut anchor = begin.clone();
+            assert_eq!(merge_objects(oids(2..9), &mut anchor, 0), []);
+            assert_eq!(anchor, begin);
+        }
     }
 
     /// Each node sends at most three objects of a page.
