@@ -79,7 +79,7 @@ pub(crate) fn resume(pool: &OpenPool) {
 
 /// Frees the space of a destroyed container. Open handles of it are invalidated first.
 pub(crate) fn free_container(pool: &OpenPool, container: ContainerId) -> Result<()> {
-    pool.end_removal();
+    pool.end_removal()?;
     for target in &pool.targets {
         for table in [Table::Data, Table::History, Table::Snapshot, Table::Attribute, Table::Oid] {
             let prefix = Key::container(table, container);

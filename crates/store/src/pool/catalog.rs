@@ -207,7 +207,8 @@ impl OpenPool {
             }
             change.put(&Key::container(Table::Destroyed, info.id), &[])
         });
-        self.end_removal();
+        // After a failure, handles look up their containers in each operation, which is slower but right.
+        let _ = self.end_removal();
         removed
     }
 
@@ -396,8 +397,11 @@ fn oid_key(container: ContainerId) -> Key {
 }
 
 fn next_oid(txn: &Txn, container: ContainerId) -> Result<u64> {
-    let value = txn.get(&oid_key(container))?;
-    Ok(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes))
+    let Some(value) = txn.get(&oid_key(container))? else { return Ok(0) };
+    value.try_into().map(u64::from_le_bytes).map_err(|_| {
+        let message = "the next object id of the container is damaged: copy it (`esker cont copy`)";
+        Error::new(ErrorKind::Corrupt, message)
+    })
 }
 
 /// Sets the first object id of the next allocation.
@@ -407,7 +411,7 @@ fn put_next_oid(change: &mut Change<'_>, container: ContainerId, next: u64) -> R
 
 #[cfg(test)]
 mod tests {
-    use super::ContainerSpec;
+    use super::{Change, ContainerSpec, container_key, oid_key};
     use crate::tests::Scratch;
     use esker_types::info::{ContainerRef, OpenMode};
     use esker_types::{ErrorKind, Uuid};
@@ -428,6 +432,22 @@ mod tests {
         };
         assert_eq!(failed.unwrap_err().kind(), ErrorKind::InDoubt);
         state.open_container(ContainerRef::Label("c"), OpenMode::Exclusive).unwrap();
+    }
+
+    /// Ids that were allocated before would be allocated again.
+    #[test]
+    fn damaged_object_id_allocates_nothing() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.opened();
+        let uuid = state.create_container(&ContainerSpec::default()).unwrap().uuid;
+        let container =
+            state.open_container(ContainerRef::Uuid(uuid), OpenMode::ReadWrite).unwrap();
+        assert_eq!(state.allocate_oids(&container, 5).unwrap(), 0);
+        let damage = |change: &mut Change<'_>| change.put(&oid_key(container.id()), &[5; 7]);
+        state.targets[0].change(damage).unwrap();
+        for refused in [state.allocate_oids(&container, 1), state.next_oid(&container)] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Corrupt);
+        }
     }
 
     /// A record written after the space of the container was freed would stay, and salvage would find a container
@@ -469,6 +489,34 @@ mod tests {
             left.check_alive(&state).unwrap();
             assert_eq!(gone.check_alive(&state).unwrap_err().kind(), ErrorKind::NoHandle);
         }
+    }
+
+    /// Another removal ends between the look-up and the commit, and the destroying process dies right after the commit.
+    #[test]
+    fn end_of_other_removal_does_not_hide_removal() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.opened();
+        let gone = state.create_container(&ContainerSpec::default()).unwrap();
+        let handle =
+            state.open_container(ContainerRef::Uuid(gone.uuid), OpenMode::ReadWrite).unwrap();
+        let begin = Barrier::new(2);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                begin.wait();
+                state.end_removal().unwrap();
+            });
+            let removed = state.targets[0].change(|change| {
+                state.begin_removal();
+                begin.wait();
+                // Time for the other thread to end its removal, if it could.
+                (0..10_000).for_each(|_| std::thread::yield_now());
+                handle.check_alive(&state)?;
+                change.delete(&container_key(gone.uuid))
+            });
+            assert!(removed.unwrap());
+            other.join().unwrap();
+        });
+        assert_eq!(handle.check_alive(&state).unwrap_err().kind(), ErrorKind::NoHandle);
     }
 
     /// A writer delays the removal of the container. Another thread cannot open the container meanwhile.

@@ -13,12 +13,21 @@ pub struct Container {
     info: ContainerInfo,
     /// Number of containers that had been destroyed when this one was last known to exist.
     seen: AtomicU64,
+    /// The process that opened it ([`esker_os::generation`]).
+    generation: u64,
 }
 
 impl Container {
     /// An open container. When it was last known to exist, `seen` containers of the pool had been destroyed.
     pub(crate) fn new(info: ContainerInfo, seen: u64) -> Self {
-        Self { info, seen: AtomicU64::new(seen & !REMOVING) }
+        let seen = AtomicU64::new(seen & !REMOVING);
+        Self { info, seen, generation: esker_os::generation() }
+    }
+
+    /// True in a child made by fork after the container was opened. The child is not counted as a holder of it.
+    #[must_use]
+    pub fn is_inherited(&self) -> bool {
+        self.generation != esker_os::generation()
     }
 
     /// Number of the container in its pool.
@@ -74,16 +83,23 @@ const REMOVING: u64 = 1 << 62;
 
 impl OpenPool {
     /// Makes open handles look up their containers in each operation, until [`Self::end_removal`]. So they notice the
-    /// removal of a container even if this process dies right after its commit.
+    /// removal of a container even if this process dies right after its commit. The caller holds the write lock of
+    /// target 0 until it commits.
     pub(crate) fn begin_removal(&self) {
         self.control.destroyed_containers().fetch_or(REMOVING, Ordering::SeqCst);
     }
 
-    /// Makes open handles look up their containers once more.
-    pub(crate) fn end_removal(&self) {
+    /// Makes open handles look up their containers once more. The write lock of target 0 excludes a removal of another
+    /// process between [`Self::begin_removal`] and its commit: that removal needs the bit, even if its process dies.
+    ///
+    /// # Errors
+    /// Errors of the write lock. Then handles look up their containers in each operation, as before.
+    pub(crate) fn end_removal(&self) -> Result<()> {
+        let _lock = self.targets[0].begin_bare()?;
         let destroyed = self.control.destroyed_containers();
         destroyed.fetch_add(1, Ordering::SeqCst);
         destroyed.fetch_and(!REMOVING, Ordering::SeqCst);
+        Ok(())
     }
 }
 
