@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 
 mod list;
+#[cfg(test)]
+mod tests;
 
 use bytes::Bytes;
 use esker_backend::{
@@ -75,8 +77,9 @@ impl Shared {
 }
 
 impl Drop for Shared {
+    /// Ends the use of the pool. A forked child is not counted for the handle of its parent.
     fn drop(&mut self) {
-        if let Some(open) = self.pool.opened_here() {
+        if let Some(open) = self.pool.opened_here().filter(|_| !self.pool.is_inherited()) {
             // No caller is left to receive an error, and the kernel releases the lock with the process.
             let _ = open.disconnect();
         }
@@ -102,6 +105,16 @@ impl Opened {
         })
     }
 
+    /// Runs a read of the container. It is an error if the container was destroyed meanwhile, because the read may have
+    /// found it partly emptied.
+    fn reading<'a, T>(&self, read: impl FnOnce(&OpenPool) -> Result<T>) -> Reply<'a, T> {
+        self.within(|open| {
+            let seen = read(open);
+            self.container.check_alive(open)?;
+            seen
+        })
+    }
+
     /// Runs a read. Checks its snapshot before and after the read, because the view of a snapshot that is destroyed
     /// meanwhile may have holes.
     fn with_checked_view<'a, T>(
@@ -109,7 +122,7 @@ impl Opened {
         at: ReadAt<'_>,
         work: impl FnOnce(&OpenPool) -> Result<T>,
     ) -> Reply<'a, T> {
-        self.within(|open| {
+        self.reading(|open| {
             self.check_view(open, at)?;
             let seen = work(open)?;
             self.check_view(open, at)?;
@@ -128,7 +141,7 @@ impl Opened {
 
     /// Refuses a view of a snapshot that does not exist: its versions may be gone.
     fn check_snapshot(&self, open: &OpenPool, epoch: Epoch) -> Result<()> {
-        if open.list_snapshots(&self.container)?.iter().any(|snapshot| snapshot.epoch == epoch) {
+        if open.has_snapshot(&self.container, epoch)? {
             return Ok(());
         }
         let message = format!("the container has no snapshot at epoch {}", epoch.0);
@@ -336,7 +349,7 @@ impl Pool for Native {
 
 impl Metadata for Opened {
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
-        self.within(|open| open.get_metadata(Some(self.id()), name))
+        self.reading(|open| open.get_metadata(Some(self.id()), name))
     }
 
     fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
@@ -344,7 +357,7 @@ impl Metadata for Opened {
     }
 
     fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
-        self.within(|open| open.list_metadata(Some(self.id()), prefix))
+        self.reading(|open| open.list_metadata(Some(self.id()), prefix))
     }
 }
 
@@ -354,7 +367,8 @@ impl OpenContainer for Opened {
     }
 
     fn close(&self) -> Reply<'_, ()> {
-        match self.shared.pool.opened_here() {
+        // A forked child may have handles of its own on the container, but it is not counted for that of its parent.
+        match self.shared.pool.opened_here().filter(|_| !self.container.is_inherited()) {
             Some(open) => Reply::Ready(open.close_container(self.id())),
             None => Reply::Ready(Ok(())),
         }
@@ -369,7 +383,7 @@ impl OpenContainer for Opened {
     }
 
     fn next_oid(&self) -> Reply<'_, u64> {
-        self.within(|open| open.next_oid(&self.container))
+        self.reading(|open| open.next_oid(&self.container))
     }
 
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
@@ -546,7 +560,7 @@ impl OpenContainer for Opened {
     }
 
     fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
-        self.within(|open| open.list_snapshots(&self.container))
+        self.reading(|open| open.list_snapshots(&self.container))
     }
 
     fn destroy_snapshot(&self, epoch: Epoch) -> Reply<'_, ()> {

@@ -29,7 +29,7 @@ use crate::shared::double_open;
 use crate::shared::leases::Leases;
 use esker_os::{self as fork, ForkLock, PerProcess, resolve_links};
 use esker_types::limits::DECISIONS_MAX;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,9 @@ pub type Progress<'p> = &'p mut dyn FnMut(u64, u64);
 /// An open pool, which is cheap to share. It survives a fork: the child opens the pool again with its first operation.
 pub struct Pool {
     path: PathBuf,
+    uuid: Uuid,
+    /// The process that opened it ([`fork::generation`]).
+    generation: u64,
     current: PerProcess<Arc<OpenPool>>,
 }
 
@@ -144,13 +147,37 @@ impl Pool {
     pub fn open(path: &Path) -> Result<Self> {
         let path = resolve_links(path).map_err(|error| no_pool_error(path, error))?;
         let state = OpenPool::shared(&path, Purpose::Use)?;
-        Ok(Self { path, current: PerProcess::new(state) })
+        let (uuid, generation) = (state.superblock.uuid, fork::generation());
+        Ok(Self { path, uuid, generation, current: PerProcess::new(state) })
+    }
+
+    /// True in a child made by fork after the pool was opened. The child is not counted as a holder of it.
+    #[must_use]
+    pub fn is_inherited(&self) -> bool {
+        self.generation != fork::generation()
     }
 
     /// The pool, as this process has it open. A forked child opens it first.
+    ///
+    /// # Errors
+    /// In a forked child: `NoHandle` if another pool is at its path; errors of opening it.
     #[inline]
     pub fn opened(&self) -> Result<&Arc<OpenPool>> {
-        self.current.get_or_make(|| OpenPool::shared(&self.path, Purpose::Use))
+        self.current.get_or_make(|| self.open_again())
+    }
+
+    /// Opens the pool in a forked child. Another pool may be at the path: its containers have the same numbers.
+    #[cold]
+    fn open_again(&self) -> Result<Arc<OpenPool>> {
+        let state = OpenPool::shared(&self.path, Purpose::Use)?;
+        if state.superblock.uuid == self.uuid {
+            return Ok(state);
+        }
+        let message = format!(
+            "the pool that the parent process opened at {} was destroyed, and another one was created: open that one",
+            self.path.display()
+        );
+        Err(Error::new(ErrorKind::NoHandle, message))
     }
 
     /// The pool, as this process has it open; `None` in a forked child before its first operation.
