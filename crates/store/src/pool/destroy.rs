@@ -2,9 +2,9 @@
 use super::Pool;
 use crate::format::superblock::{self, Superblock};
 use crate::io::folder::{Folder, Use};
-use crate::io::lock;
+use crate::io::lock::{self, ByteLock};
 use crate::shard::open_pool::OpenPool;
-use crate::shared::control::{self, PROCESS_BYTES};
+use crate::shared::control::{self, BYTE_SETUP, PROCESS_BYTES};
 use esker_os::directory::{self, Kind, refuse_unless_writable};
 use esker_os::resolve_links;
 use esker_types::{Error, ErrorKind, Result};
@@ -24,21 +24,36 @@ impl Pool {
         let superblock = Superblock::read(path)?;
         let path = &resolve_links(path)?;
         let folder = Folder::open(path)?;
+        let control = control_of_users(&folder, &superblock)?;
+        let setup = if force { None } else { control.as_ref() };
+        let _setup = setup.map(|file| lock_setup(file, path)).transpose()?;
         if !force && in_use(&folder, &superblock)? {
-            let message = format!("{} is in use: end its users, or use force", path.display());
-            return Err(Error::new(ErrorKind::Busy, message));
+            return Err(busy_error(path));
         }
         for number in 0..superblock.targets {
             let target = path.join(superblock::target_name(number));
             refuse_unless_writable(&target.join(superblock::INDEX))?;
             refuse_unless_writable(&target)?;
         }
-        let control = control_of_users(&folder, &superblock)?;
         directory::remove(path, POOL, || {
             let declared = control.as_ref().map_or(Ok(()), control::declare_destroyed);
             declared.map_err(|error| untold_error(path, &error))
         })
     }
+}
+
+/// Takes the setup lock, without which no process opens the pool. So none begins to use it between the check and the
+/// removal. Fails if a process is opening the pool.
+fn lock_setup<'f>(control: &'f File, path: &Path) -> Result<ByteLock<'f>> {
+    let taken = ByteLock::take(control, BYTE_SETUP);
+    let taken = taken.map_err(|error| io_error("locking", path, &error))?;
+    taken.ok_or_else(|| busy_error(path))
+}
+
+#[cold]
+fn busy_error(path: &Path) -> Error {
+    let message = format!("{} is in use: end its users, or use force", path.display());
+    Error::new(ErrorKind::Busy, message)
 }
 
 /// The control file through which the users of a pool are told that it is destroyed. `None` if no process has opened
@@ -106,6 +121,19 @@ mod tests {
     use super::*;
     use crate::PoolSpec;
     use crate::tests::Scratch;
+
+    #[test]
+    fn pool_that_a_process_is_opening_is_busy() {
+        let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        pool.close();
+        let path = pool.path().join(control::NAME);
+        let opener = File::options().read(true).write(true).open(path).unwrap();
+        let setup = ByteLock::take(&opener, BYTE_SETUP).unwrap().unwrap();
+        let destroy = || Pool::destroy(&pool.path(), false);
+        assert_eq!(destroy().unwrap_err().kind(), ErrorKind::Busy);
+        drop(setup);
+        destroy().unwrap();
+    }
 
     /// The process that destroyed the pool was killed right after the name was removed.
     #[test]

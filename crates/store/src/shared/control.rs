@@ -6,7 +6,7 @@
 //! locked. `docs/format.md` has the layout of both.
 mod processes;
 
-pub(crate) use processes::PROCESS_BYTES;
+pub(crate) use processes::{BYTE_SETUP, PROCESS_BYTES};
 
 use super::leases::LEASE_TABLE_LEN;
 use super::write_buffer::{BUFFER_LEN, Puts, WriteBuffer};
@@ -387,12 +387,14 @@ impl Control {
             reaping: Mutex::default(),
             slot: ProcessSlot(0),
         };
-        double_open::refuse_second_copy(&control)?;
         control.slot = control.exclusively(|| {
+            // The setup lock excludes a second copy that opens the pool in another thread.
+            double_open::refuse_second_copy(&control)?;
             control.check_namespaces()?;
-            control.take_slot()
+            let slot = control.take_slot()?;
+            double_open::record(&control, slot);
+            Ok(slot)
         })?;
-        double_open::enter(&control);
         Ok(control)
     }
 

@@ -2,7 +2,7 @@
 //! pool. Each copy has its own registry of open pools, but LMDB must not open an index twice in a process. So every
 //! process records in its slot of the control file the address at which it mapped that file. A copy refuses to open the
 //! pool if it finds a mapping in its own process that it did not make.
-use super::control::Control;
+use super::control::{Control, ProcessSlot};
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
 
@@ -39,12 +39,15 @@ pub(crate) fn refuse_second_copy(control: &Control) -> Result<()> {
     }
 }
 
-/// Records that this process has the pool open.
+/// Records that this process, which has `slot`, has the pool open.
+pub(crate) fn record(control: &Control, slot: ProcessSlot) {
+    control.process(slot).mapping.store(encode_record(control.address()), Ordering::Release);
+}
+
+/// Restores the record that [`leave`] removed.
+#[cfg(test)]
 pub(crate) fn enter(control: &Control) {
-    control
-        .process(control.slot)
-        .mapping
-        .store(encode_record(control.address()), Ordering::Release);
+    record(control, control.slot);
 }
 
 /// Removes the record.
@@ -85,6 +88,29 @@ mod tests {
         assert_eq!(locks_on_control(&pool), before);
         pool.close();
         open_again(&pool).unwrap();
+        pool.reopen();
+    }
+
+    /// Two copies open the pool at the same time, in different threads.
+    #[test]
+    fn one_of_two_copies_is_refused() {
+        let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        pool.close();
+        let folder = crate::io::folder::Folder::open(&pool.path()).unwrap();
+        let superblock = crate::Superblock::read_in(&folder).unwrap();
+        for _ in 0..50 {
+            let together = std::sync::Barrier::new(2);
+            let open = || {
+                together.wait();
+                let opened = Control::open(&folder, &superblock);
+                together.wait();
+                opened.map(|control| leave(&control)).is_ok()
+            };
+            let opened = std::thread::scope(|scope| {
+                [(); 2].map(|()| scope.spawn(open)).map(|thread| thread.join().unwrap())
+            });
+            assert!(opened[0] != opened[1], "{opened:?}");
+        }
         pool.reopen();
     }
 

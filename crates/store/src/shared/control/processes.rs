@@ -151,7 +151,7 @@ impl Control {
 }
 
 /// Byte that is locked while the control file is set up or repaired.
-const BYTE_SETUP: u64 = 1 << 40;
+pub(crate) const BYTE_SETUP: u64 = 1 << 40;
 /// Byte of the pool lock. Handles share it; an exclusive handle has it exclusively.
 const BYTE_POOL: u64 = BYTE_SETUP + 1;
 /// First of the bytes, one per process, that are locked as long as the process lives.
