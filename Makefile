@@ -28,7 +28,7 @@ build: $(BUILT) $(BENCH) $(STORE) ## Build the command line, its benchmarks, lib
 $(BUILT) $(BENCH) $(STORE) &: $(SOURCES)
 	scripts/setup.sh
 	cargo build --release -p esker-cli -p esker-bench -p esker-libdaos -p esker-preload -p esker-preload-store
-	scripts/third-party.sh >$(RELEASE)/THIRD-PARTY
+	scripts/third-party.sh >$(RELEASE)/THIRD-PARTY.new && mv $(RELEASE)/THIRD-PARTY.new $(RELEASE)/THIRD-PARTY
 	touch $(BUILT) $(BENCH) $(STORE)
 
 demo: ## Run a demo: weather from Python with maps, an ensemble over three nodes, GRIB files, a C program, Field I/O here and on Ceph (FILES="a.grib folder" for your own)

@@ -21,7 +21,7 @@ install -D -m 755 "$esker" "$folder/bin/esker"
 install -D -m 755 "$(dirname "$esker")/esker-bench" "$folder/bin/esker-bench"
 install -D -m 755 "$preload" "$folder/lib/esker/libesker_preload.so"
 install -D -m 755 "${preload%.so}_store.so" "$folder/lib/esker/libesker_preload_store.so"
-[ -s "$notices" ] || scripts/third-party.sh >"$notices"
+[ -s "$notices" ] || { scripts/third-party.sh >"$notices.new" && mv "$notices.new" "$notices"; }
 install -D -m 644 LICENSE "$folder/share/doc/esker/LICENSE"
 install -D -m 644 "$notices" "$folder/share/doc/esker/THIRD-PARTY"
 mkdir -p "$folder"/share/man/man{1,7}

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Prints the licences of the crates that are compiled into the binaries of a release, each text once. cargo must have
 # fetched their sources, as it does for a build.
-# usage: third-party.sh
+# usage: third-party.sh [-p PACKAGE]...
+#   PACKAGE  another package of ours, the crates of which are added
 set -euo pipefail
 cd "$(dirname "$0")/.."
-packages=(-p esker-cli -p esker-bench -p esker-libdaos -p esker-preload -p esker-preload-store -p esker-python)
+packages=(-p esker-cli -p esker-bench -p esker-libdaos -p esker-preload -p esker-preload-store "$@")
 sources=${CARGO_HOME:-$HOME/.cargo}/registry/src
 declare -A seen
 
 # NAME VERSION LICENCE of each crate that is not ours.
 crates() {
-    cargo tree --locked --offline --edges normal --prefix none --no-dedupe --format '{p}|{l}' "${packages[@]}" |
+    cargo tree --locked --edges normal --prefix none --no-dedupe --format '{p}|{l}' "${packages[@]}" |
         grep -v -e ' (/' -e '^$' | sed 's/ (proc-macro)//; s/^\([^ ]*\) v\([^|]*\)|/\1 \2 /' | sort -u
 }
 
@@ -33,8 +34,10 @@ text() {
     fi
 }
 
+# Not read by a loop from the command, whose failure would go unnoticed.
+listed=$(crates)
 while read -r name version licence; do
     printf -- '--- %s %s: %s\n\n' "$name" "$version" "$licence"
     while read -r file; do text "$file" "$name $version, ${file##*/}"; done < <(texts "$name" "$version")
     echo
-done < <(crates)
+done <<<"$listed"

@@ -11,7 +11,8 @@ mapfile -t files < <(grep -v '/$' "$manifest")
 mapfile -t directories < <(grep '/$' "$manifest" | sort -r)
 rm -f "${files[@]}"
 for directory in "${directories[@]}"; do
-    # Also the prefix itself, which is the last.
-    rmdir --ignore-fail-on-non-empty "$root/$directory" 2>/dev/null || true
+    # The last one is ./, the prefix itself, which is not a name that can be removed.
+    directory=${directory%/}
+    rmdir --ignore-fail-on-non-empty "$root${directory#.}" 2>/dev/null || true
 done
 echo "removed ${#files[@]} files from $root"

@@ -27,6 +27,7 @@ trap 'rm -rf "$stage"' EXIT
 stage_command() {
     rm -rf "$stage"
     scripts/lay-out-command.sh "$1/esker" "$1/libesker_preload.so" "$stage/data"
+    scripts/third-party.sh -p esker-python >"$stage/data/share/doc/esker/THIRD-PARTY"
     strip --strip-debug "$stage"/data/bin/esker{,-bench} "$stage"/data/lib/esker/libesker_preload{,_store}.so
     mv "$stage/data/bin" "$stage/scripts"
 }

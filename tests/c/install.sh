@@ -85,10 +85,6 @@ refuses_another_version() {
         ! cmake -S "$work/newer" -B "$work/newer/build" -DCMAKE_PREFIX_PATH="$1"
 }
 
-is_empty() {
-    [ -z "$(find "$1" -mindepth 1 -print -quit)" ]
-}
-
 prefix=$work/plain
 that "it installs" install_in "$prefix"
 for place in lib lib64 "$multiarch"; do
@@ -99,8 +95,9 @@ that "pkg-config finds the stores" stores_by_pkg_config "$prefix/lib"
 with gfortran "a Fortran program" fortran_by_pkg_config "$prefix/lib"
 with cmake "CMake finds it" by_cmake "$prefix"
 with cmake "CMake refuses another version" refuses_another_version "$prefix"
+that "the licences of crates are installed" grep -q '^--- libc ' "$prefix/share/doc/esker/THIRD-PARTY"
 that "it is removed" scripts/uninstall.sh "$prefix"
-that "nothing is left" is_empty "$prefix"
+that "nothing is left" test ! -e "$prefix"
 
 can_be_read_by_others() {
     [ -z "$(find "$1" \( -type d -not -perm -o=rx -o -type f -not -perm -o=r \) -print -quit)" ]
