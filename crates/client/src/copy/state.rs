@@ -71,7 +71,7 @@ pub(super) fn begin(
         Some(to) => to,
         None => create(from, pool, &unfinished)?,
     };
-    let state = CopyState::resume(&to, from, options)?;
+    let state = CopyState::resume(&to, from, options, None)?;
     Ok((to, state))
 }
 
@@ -116,8 +116,7 @@ fn resume_labelled(
     }
     to.close().wait()?;
     let to = pool.open_container(label, OpenMode::Exclusive).wait()?;
-    let mut state = CopyState::resume(&to, from, options)?;
-    state.position = CopyPosition::End;
+    let state = CopyState::resume(&to, from, options, Some(CopyPosition::End))?;
     Ok((to, state))
 }
 
@@ -130,11 +129,6 @@ impl CopyState {
     /// Begins a copy as the run `run`: takes a snapshot, unless one is given, and records the start. If it is stopped
     /// before the record, the next call begins again, and `new_snapshot` destroys the first snapshot.
     fn begin(to: &Container, from: &Container, options: &Options, run: Uuid) -> Result<Self> {
-        // Another run may have completed the copy since the container was opened.
-        if !to.query().wait()?.label.ends_with(UNFINISHED) {
-            forget(to)?;
-            return Err(taken_over_error(to));
-        }
         let has_snapshots = from.capabilities().snapshots;
         let owns_snapshot = has_snapshots && options.snapshot.is_none();
         let epoch = match owns_snapshot {
@@ -150,23 +144,52 @@ impl CopyState {
     }
 
     /// Takes over a copy that was interrupted, or begins one. Not all backends can tell whether the earlier run still
-    /// goes on; if it does, it fails when it next checks which run is in charge.
-    fn resume(to: &Container, from: &Container, options: &Options) -> Result<Self> {
-        Self::recorded(to, from, options)?;
+    /// goes on; if it does, it fails when it next checks which run is in charge. `position` is that of a container with
+    /// the final label.
+    fn resume(
+        to: &Container,
+        from: &Container,
+        options: &Options,
+        position: Option<CopyPosition>,
+    ) -> Result<Self> {
         let earlier = to.properties().get(RUN).wait()?;
+        let recorded = Self::recorded(to, from, options)?;
         let run = random_uuid()?;
-        to.properties().set(RUN, run.to_string().as_bytes()).wait()?;
-        let Some(mut state) = Self::recorded(to, from, options)? else {
-            return Self::begin(to, from, options, run);
-        };
-        if earlier.as_deref() != Some(state.run.to_string().as_bytes()) {
-            // A run that was no longer in charge has recorded it: a later run may have removed objects since.
-            state.position = CopyPosition::Start;
+        let is_labelled = position.is_some();
+        let taken = recorded.map(|state| state.taken_over(run, earlier.as_deref(), position));
+        if let Some(state) = &taken {
+            state.check_snapshot(from)?;
         }
-        state.run = run;
-        state.check_snapshot(from)?;
-        state.save(to)?;
-        Ok(state)
+        // In one change: a run that fails in between would make the next one begin at the start.
+        let progress = taken.as_ref().map(Self::to_text);
+        let run_text = run.to_string();
+        let mut records = vec![(RUN, Some(run_text.as_bytes()))];
+        records.extend(progress.as_ref().map(|text| (PROPERTY, Some(text.as_bytes()))));
+        to.properties().change(&records).wait()?;
+        // Another run may have completed the copy since the container was opened.
+        if !is_labelled && !to.query().wait()?.label.ends_with(UNFINISHED) {
+            forget(to)?;
+            return Err(taken_over_error(to));
+        }
+        taken.map_or_else(|| Self::begin(to, from, options, run), Ok)
+    }
+
+    /// The recorded state with the run that takes it over. `earlier` is the run that was in charge. What another run has
+    /// recorded does not count: a later run may have removed objects since.
+    fn taken_over(
+        mut self,
+        run: Uuid,
+        earlier: Option<&[u8]>,
+        position: Option<CopyPosition>,
+    ) -> Self {
+        let is_current = earlier == Some(self.run.to_string().as_bytes());
+        if let Some(position) = position {
+            self.position = position;
+        } else if !is_current {
+            self.position = CopyPosition::Start;
+        }
+        self.run = run;
+        self
     }
 
     /// The recorded state of a copy; `None` if no run has recorded any. Fails if the container is the result of another
