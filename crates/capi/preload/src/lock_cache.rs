@@ -30,6 +30,9 @@ pub(crate) fn keep(oid: ObjectId, fd: c_int) {
     if kept.len() <= LOCK_FILES_KEPT {
         return;
     }
+    drop(kept);
+    let Some(_opening) = locks::opening_soon() else { return };
+    let mut kept = KEPT.lock();
     // Closing the lock file of an object with record locks would drop these locks.
     let Some(at) = kept.iter().position(|(oid, _)| !locks::has_records(*oid)) else { return };
     let (oid, fd) = kept.remove(at);
@@ -39,10 +42,11 @@ pub(crate) fn keep(oid: ObjectId, fd: c_int) {
 
 /// Closes all cached lock files except those of objects with record locks.
 pub(crate) fn close() {
-    let kept = std::mem::take(&mut *KEPT.lock());
-    if kept.is_empty() {
+    if !any() {
         return;
     }
+    let Some(_opening) = locks::opening_soon() else { return };
+    let kept = std::mem::take(&mut *KEPT.lock());
     let (locked, unlocked): (Vec<_>, Vec<_>) =
         kept.into_iter().partition(|(oid, _)| locks::has_records(*oid));
     KEPT.lock().extend(locked);

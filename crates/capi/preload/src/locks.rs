@@ -13,7 +13,7 @@ use crate::{descriptors, internal, left_open, lock_cache, mounted, raw, threads}
 use esker::types::ObjectId;
 use std::ffi::{CStr, CString, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Byte that marks an object as in use. Locks of programs end before it.
 pub(crate) const PRESENCE: i64 = esker::PRESENCE as i64;
@@ -31,6 +31,21 @@ static OPENING: Mutex<()> = Mutex::new(());
 
 fn opening() -> MutexGuard<'static, ()> {
     OPENING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Number of attempts of [`opening_soon`].
+const OPENING_TRIES: u32 = 1000;
+
+/// The guard of [`OPENING`], unless another thread keeps it for long. A signal handler must not wait for its own thread.
+pub(crate) fn opening_soon() -> Option<MutexGuard<'static, ()>> {
+    for _ in 0..OPENING_TRIES {
+        match OPENING.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
+    }
+    None
 }
 
 /// True for the name of a lock file.
@@ -184,6 +199,7 @@ fn unlock(fd: c_int, oid: ObjectId) -> Answer<LockFileState> {
 /// True if any process has the lock file of an object open. A process with record locks has it open itself, and must
 /// not probe it, because that would drop the locks.
 pub(crate) fn is_used(oid: ObjectId) -> bool {
+    let Some(_opening) = opening_soon() else { return true };
     has_records(oid) || remove_lock_file_if_unused(oid) == LockFileState::InUse
 }
 
@@ -448,13 +464,18 @@ pub(crate) fn range(
     if lock.l_len == 0 || lock.l_len > PRESENCE - start {
         lock.l_len = PRESENCE - start;
     }
-    if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
+    let is_set = matches!(command, libc::F_SETLK | libc::F_SETLKW);
+    if is_set {
         // Opening the file first avoids a later search for its users, which would close the lock file and drop the
         // lock.
         file.node()?;
+    }
+    // Before the record of the locks, which keeps the descriptor at its low number.
+    let descriptor = descriptor(fd, file)?;
+    if is_set {
         note_records(file.identity().oid);
     }
-    Ok((descriptor(fd, file)?, lock))
+    Ok((descriptor, lock))
 }
 
 /// A lock that the kernel reports, in the form for programs: length 0 means to the end.

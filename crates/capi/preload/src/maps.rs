@@ -28,6 +28,14 @@ const PAGE: usize = 4096;
 
 /// All shared mappings of files by this process.
 static REGIONS: Mutex<Vec<Region>> = Mutex::new(Vec::new());
+
+/// Lets one thread at a time map or move memory and then update the list: addresses that a move has freed may be those
+/// of the next mapping.
+static ADDRESSES: Mutex<()> = Mutex::new(());
+
+fn addresses() -> MutexGuard<'static, ()> {
+    ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner)
+}
 /// Number of regions: programs without any need not lock the list.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -330,6 +338,7 @@ fn map_pages(
     pages.fill(&file, (request.offset as u64).saturating_add(request.length as u64))?;
     let flags = request.flags & !(libc::MAP_TYPE | libc::MAP_SYNC) | libc::MAP_SHARED;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let _addresses = addresses();
     let memory = real(MapRequest { fd: pages.descriptor(), flags, protection, ..request });
     finish(memory, request, |start| record(start, request, file, pages))
 }
@@ -549,11 +558,14 @@ fn resize(start: usize, length: usize, new_length: usize, real: impl FnOnce() ->
     if is_private && end(start, new_length) > old.end {
         return to_c(refuse(libc::ENOMEM));
     }
+    let is_listed = has_any();
+    let addresses = is_listed.then(addresses);
     let moved = change(|| check_resize(&old, end(start, new_length)), real);
-    if moved >= 0 && has_any() {
+    if moved >= 0 && is_listed {
         // An error of writing the changes has no effect: the memory is unmapped already.
         let _ = threads::inside(|| resized(&old, moved as usize, new_length));
     }
+    drop(addresses);
     if moved >= 0 && is_private {
         private_maps::remove(&old);
         private_maps::remove(&range(moved as usize, new_length));

@@ -298,7 +298,9 @@ impl OpenFile {
     /// Writes data at an offset, also to the pages of programs that have mapped the file. Returns the number of bytes
     /// written.
     fn put(&self, file: &File, offset: u64, parts: &[&[u8]]) -> Answer<usize> {
-        let range = |length: &usize| offset..offset + *length as u64;
+        // Also what follows a chunk that failed: over nodes, later ones may be stored.
+        let whole = parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        let range = |_: &usize| offset..offset + whole;
         maps::change_content(
             self.oid(),
             Some(file),
