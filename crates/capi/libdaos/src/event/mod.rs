@@ -56,17 +56,13 @@ where
 {
     let ev = Ev::initialized(ev)?;
     let queue = queue::find_for_event(ev)?;
-    queue.start(ev)?;
+    queue.start_job(ev)?;
     match prepare() {
-        Err(Code(code)) => queue.end_operation(ev, code),
-        Ok(operation) => {
-            queue.begin_job();
-            workers::submit(async move {
-                let code = code::from_result(caught(operation).await);
-                queue.end_operation(ev, code);
-                queue.end_job();
-            });
-        }
+        Err(Code(code)) => queue.end_job(ev, code),
+        Ok(operation) => workers::submit(async move {
+            let code = code::from_result(caught(operation).await);
+            queue.end_job(ev, code);
+        }),
     }
     Ok(())
 }
@@ -99,8 +95,8 @@ async fn caught(operation: impl Future<Output = Result<()>>) -> Result<()> {
 pub(crate) fn completed(ev: Ptr<Event>, work: impl FnOnce() -> Result<()>) -> Result<()> {
     let ev = Ev::initialized(ev)?;
     let queue = queue::find_for_event(ev)?;
-    queue.start(ev)?;
-    queue.end_operation(ev, code::from_result(work()));
+    queue.start_job(ev)?;
+    queue.end_job(ev, code::from_result(work()));
     Ok(())
 }
 

@@ -291,12 +291,19 @@ impl Queue {
     }
 
     /// Counts an operation in progress, for which [`Queue::end`] waits.
-    pub(super) fn begin_job(&self) {
+    pub(super) fn start_job(&self, ev: Ev) -> Result<()> {
         self.events().jobs += 1;
+        self.start(ev).inspect_err(|_| self.forget_job())
+    }
+
+    /// Ends the operation of an event with a code.
+    pub(super) fn end_job(&self, ev: Ev, code: c_int) {
+        self.end_operation(ev, code);
+        self.forget_job();
     }
 
     /// Counts an operation as ended, and wakes [`Queue::end`] if that waits.
-    pub(super) fn end_job(&self) {
+    fn forget_job(&self) {
         let mut events = self.events();
         events.jobs -= 1;
         if events.closed {
