@@ -127,8 +127,18 @@ impl Drop for Draft {
 /// True for the errors of [`Draft::replacing`] that mean that a file must be written in place: it has several names, or
 /// this user may not create an equal file in its directory.
 fn cannot_replace(error: &io::Error) -> bool {
-    // A user namespace without the owner of the file reports `EINVAL`.
-    let causes = [Errno::MLINK, Errno::PERM, Errno::ACCESS, Errno::ROFS, Errno::INVAL];
+    // A user namespace without the owner of the file reports `EINVAL` or `EOVERFLOW`, and a file system without owners
+    // or permissions one of the last two.
+    let causes = [
+        Errno::MLINK,
+        Errno::PERM,
+        Errno::ACCESS,
+        Errno::ROFS,
+        Errno::INVAL,
+        Errno::OVERFLOW,
+        Errno::NOSYS,
+        Errno::OPNOTSUPP,
+    ];
     Errno::from_io_error(error).is_some_and(|error| causes.contains(&error))
 }
 

@@ -15,8 +15,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Attempts to find that a label and its container fit together, and the pause between two of them.
-const LABEL_TRIES: u32 = 100;
+/// Number of pauses of a check for labels and containers that do not fit together yet, and the length of each.
+const LABEL_PAUSES_MAX: u32 = 100;
 const LABEL_PAUSE: Duration = Duration::from_millis(10);
 
 /// The result of a check of a posix pool.
@@ -30,6 +30,8 @@ pub struct PosixCheck {
     pub bytes: u64,
     /// Size of temporary files in bytes. Temporary files of ended processes are removed after a day.
     pub temporary_bytes: u64,
+    /// Pauses so far for labels that did not fit.
+    pauses: u32,
 }
 
 impl PosixPool {
@@ -72,7 +74,7 @@ impl PosixCheck {
     /// Checks that a label refers to a container.
     fn check_label(&mut self, pool: &Path, path: &Path) -> Result<()> {
         self.count(path)?;
-        if !becomes_true(|| is_label_valid(pool, path))? {
+        if !becomes_true(&mut self.pauses, || is_label_valid(pool, path))? {
             self.problems.push(format!(
                 "{}: a label of a container that does not exist: remove the label",
                 path.display()
@@ -83,7 +85,7 @@ impl PosixCheck {
 
     /// Checks that the label of a container refers to it.
     fn check_own_label(&mut self, pool: &Path, Meta { uuid, label, .. }: &Meta) -> Result<()> {
-        if !becomes_true(|| has_own_label(pool, *uuid))? {
+        if !becomes_true(&mut self.pauses, || has_own_label(pool, *uuid))? {
             self.problems.push(format!(
                 "container {uuid}: its label {label:?} does not refer to it: set a label with `esker cont set-prop \
                  posix:{}/{uuid} label:{label}`",
@@ -133,16 +135,17 @@ impl PosixCheck {
     }
 }
 
-/// Calls `is_right` until it is true, a limited number of times: another process may be creating, renaming or destroying a
-/// container, which takes several steps.
-pub(super) fn becomes_true(is_right: impl Fn() -> Result<bool>) -> Result<bool> {
-    for _ in 1..LABEL_TRIES {
-        if is_right()? {
-            return Ok(true);
+/// Calls `is_right` until it is true: another process may be creating, renaming or destroying a container, which takes
+/// several steps. `pauses` counts the pauses of a whole check, so that many damaged labels take no longer than one.
+pub(super) fn becomes_true(pauses: &mut u32, is_right: impl Fn() -> Result<bool>) -> Result<bool> {
+    while !is_right()? {
+        if *pauses == LABEL_PAUSES_MAX {
+            return Ok(false);
         }
+        *pauses += 1;
         std::thread::sleep(LABEL_PAUSE);
     }
-    is_right()
+    Ok(true)
 }
 
 /// True if the label file at `path` refers to a container, or is gone.

@@ -428,7 +428,7 @@ mod tests {
             true => Ok(true),
             false => directory.claim_label("new", new.uuid).map(|()| false),
         };
-        assert!(check::becomes_true(has_label).unwrap());
+        assert!(check::becomes_true(&mut 0, has_label).unwrap());
         assert_eq!(PosixPool::check(&path).unwrap().problems, Vec::<String>::new());
         fs::remove_dir_all(path).unwrap();
     }

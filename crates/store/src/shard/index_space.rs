@@ -276,7 +276,12 @@ impl Target {
         // between.
         self.shared().segment(segment).store(SegmentState::Index);
         crash_point()?;
-        if !self.change_space(|txn| txn.put(&index_segment_key(segment), &[]))? {
+        let recorded = self.change_space(|txn| txn.put(&index_segment_key(segment), &[]));
+        // `Busy`: the transaction has not begun. After other errors, the record may be there.
+        if matches!(&recorded, Err(error) if error.kind() == ErrorKind::Busy) {
+            self.set_free(segment);
+        }
+        if !recorded? {
             self.set_free(segment);
             return Ok(false);
         }

@@ -235,7 +235,11 @@ impl Target {
             }
             footprints => {
                 atomics.store(victim.state);
-                footprints.map(|_| 0)
+                match footprints {
+                    // The disk cannot read a header: other segments can be compacted.
+                    Err(error) if error.kind() == ErrorKind::Io => Ok(0),
+                    footprints => footprints.map(|_| 0),
+                }
             }
         }
     }

@@ -3,7 +3,7 @@ use super::{Control, PROCESS_LEN, ProcessSlot};
 use crate::io::lock::{self, ByteLock};
 use crate::io::sys;
 use crate::shared::leases::LEASE_TABLE_LEN;
-use crate::sync::{AtomicU64, take_or_wait};
+use crate::sync::{AtomicU64, expect_may_wait};
 use esker_types::info::{ContainerId, OpenMode};
 use esker_types::limits::PROCESSES_MAX;
 use esker_types::{Error, ErrorKind, Result};
@@ -214,10 +214,15 @@ impl Control {
     /// lock. The caller has called [`Control::expect_file`].
     fn while_locked<T>(&self, byte: u64, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let file = self.file.get_unchecked();
-        // An error of an attempt is that of the wait, too.
-        let attempt = || ByteLock::take(file, byte).ok().flatten();
-        let wait = || ByteLock::wait(file, byte).map_err(lock_error);
-        let _held = (!self.read_only).then(|| take_or_wait(attempt, wait)).transpose()?;
+        let take = || match ByteLock::take(file, byte) {
+            Ok(Some(taken)) => Ok(taken),
+            // An error of the attempt is that of the wait, too.
+            Ok(None) | Err(_) => {
+                expect_may_wait()?;
+                ByteLock::wait(file, byte).map_err(lock_error)
+            }
+        };
+        let _held = (!self.read_only).then(take).transpose()?;
         work()
     }
 
