@@ -113,8 +113,9 @@ impl Buckets {
     /// # Errors
     /// The errors of [`Buckets::get`].
     pub(crate) fn recent(&self, name: &str) -> Outcome<Opened> {
-        let is_due = self.with_slot(name, |slot| Ok(self.is_name_due(slot)))?;
-        if is_due { self.current(name) } else { self.get(name) }
+        let (opened, is_due) =
+            self.with_slot(name, |slot| Ok((self.open(name, slot)?, self.is_name_due(slot))))?;
+        if is_due { self.current(name) } else { Ok(opened) }
     }
 
     /// The bucket in a slot, which is mounted if the slot is empty.
@@ -193,8 +194,13 @@ impl Buckets {
     /// # Errors
     /// The errors of [`Buckets::get`]; `InvalidBucketState` if the container holds no files.
     pub(crate) fn files(&self, name: &str) -> Outcome<Bucket> {
-        self.recent(name)?;
-        self.with_slot(name, |slot| self.open_files(name, slot))
+        let (bucket, is_due) = self
+            .with_slot(name, |slot| Ok((self.open_files(name, slot)?, self.is_name_due(slot))))?;
+        if is_due {
+            self.current(name)?;
+            return self.with_slot(name, |slot| self.open_files(name, slot));
+        }
+        Ok(bucket)
     }
 
     /// The bucket with files in a slot, which is mounted if the slot is empty.

@@ -51,11 +51,24 @@ fn is_alive(pid: u32) -> bool {
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
 }
 
+/// The command with the default actions of signals: programs that a shell has started in the background ignore SIGINT.
+fn with_default_signals(command: &Command) -> Command {
+    let mut program = Command::new("env");
+    program.arg("--default-signal").arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => program.env(name, value),
+            None => program.env_remove(name),
+        };
+    }
+    program
+}
+
 /// Starts a benchmark that takes long. Returns it and its child processes once two of them are at work on the store.
 fn long_one(bench: &BenchSite) -> (Child, Vec<u32>) {
     let endless = "--targets 2 --size 1K --ops 200000 --repeat 200";
-    let mut command =
-        bench.command(&format!("field-io --path $DIR {endless} --json $DIR/never.json"));
+    let command = bench.command(&format!("field-io --path $DIR {endless} --json $DIR/never.json"));
+    let mut command = with_default_signals(&command);
     let process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let id = process.id();
     let at_work = |pid: &u32| command_line(*pid).contains("worker field-io") && is_alive(*pid);

@@ -158,10 +158,11 @@ impl Put {
     }
 
     /// Removes a new Array, because half of a file must not read as a whole one. Keeps an Array of another size than this
-    /// command has given it: another process has stored into it meanwhile. True if it was removed.
+    /// command has given it: another process has stored into it, or the last write has failed half done. True if it was
+    /// removed.
     fn discard(&self, container: &Container, array: &Array, done: &Stored) -> Result<bool> {
         let remove = |access: Access<'_>| {
-            let is_own = (done.cells..=done.begun).contains(&array.size(access).wait()?);
+            let is_own = array.size(access).wait()? == done.cells;
             if is_own {
                 array.destroy(access).wait()?;
             }
@@ -180,7 +181,7 @@ impl Put {
     #[cold]
     fn kept_array_error(&self, error: &Error) -> Error {
         let message = format!(
-            "{error}; another process has stored into the Array {:?} meanwhile: check its content",
+            "{error}; the Array {:?} has a part of the file, or what another process has stored: check its content",
             self.array.object
         );
         Error::new(error.kind(), message)
@@ -231,8 +232,6 @@ fn chunk_cells(chunk_bytes: Option<u64>, cell_size: u64) -> Result<u64> {
 struct Stored {
     /// Cells that are stored.
     cells: u64,
-    /// The same with those of a write that may have failed in the middle.
-    begun: u64,
 }
 
 /// Stores a file in an Array, from its first cell on.
@@ -244,9 +243,8 @@ fn store(array: &Array, source: &mut files::Source, done: &mut Stored) -> Result
         let bytes = source.fill(&mut buffer)?;
         let piece = whole_cells(bytes, cell)?;
         let range = [Extent::new(done.cells, piece)];
-        done.begun = done.cells + piece;
         array.write(&range, Source::One(&buffer[..bytes]), Access::Latest).wait()?;
-        done.cells = done.begun;
+        done.cells += piece;
         bar.update(done.cells * cell, source.len.unwrap_or(done.cells * cell));
         if bytes < buffer.len() {
             break;

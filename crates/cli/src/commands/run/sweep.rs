@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Number of the machine's own PID namespace in Linux (`PROC_PID_INIT_INO`). Its processes see those of all others.
+/// Number of the machine's own PID namespace in Linux (`PROC_PID_INIT_INO`).
 const MACHINE: &str = "4026531836";
 
 /// A PID namespace, by its number.
@@ -33,7 +33,8 @@ impl Namespace {
         let mut parts = name.strip_prefix(RUN_DIR)?.split('-');
         let process = parts.next()?.parse().ok()?;
         let namespace = parts.nth(1).unwrap_or(MACHINE);
-        (self.0 == MACHINE || self.0 == namespace).then_some(process)
+        // The number of a process is that in its own namespace.
+        (self.0 == namespace).then_some(process)
     }
 }
 
@@ -116,8 +117,8 @@ mod tests {
         assert_eq!((machine.suffix(), inner.suffix()), (String::new(), "-7".to_owned()));
         for (name, by_machine, by_inner) in [
             ("esker-run-5-0", Some(5), None),
-            ("esker-run-5-0-7", Some(5), Some(5)),
-            ("esker-run-5-0-8", Some(5), None),
+            ("esker-run-5-0-7", None, Some(5)),
+            ("esker-run-5-0-8", None, None),
             ("esker-run-x-0", None, None),
             ("other", None, None),
         ] {
