@@ -155,7 +155,7 @@ impl CopyState {
         let earlier = to.properties().get(RUN).wait()?;
         let recorded = Self::recorded(to, from, options)?;
         let run = random_uuid()?;
-        let is_labelled = position.is_some();
+        let is_complete = position.is_some() && recorded.is_some();
         let taken = recorded.map(|state| state.taken_over(run, earlier.as_deref(), position));
         if let Some(state) = &taken {
             state.check_snapshot(from)?;
@@ -167,7 +167,7 @@ impl CopyState {
         records.extend(progress.as_ref().map(|text| (PROPERTY, Some(text.as_bytes()))));
         to.properties().change(&records).wait()?;
         // Another run may have completed the copy since the container was opened.
-        if !is_labelled && !to.query().wait()?.label.ends_with(UNFINISHED) {
+        if !is_complete && !to.query().wait()?.label.ends_with(UNFINISHED) {
             forget(to)?;
             return Err(taken_over_error(to));
         }
