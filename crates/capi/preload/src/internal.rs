@@ -63,13 +63,16 @@ pub(crate) fn add(fd: c_int) {
     }
 }
 
-/// False if only the descriptors that the store may need itself are left. Probes by duplicating `fd`.
+/// False if only the descriptors that the store may need itself are left. Probes by duplicating `fd`; true if another
+/// thread has closed that.
 pub(crate) fn has_room(fd: c_int) -> bool {
-    let next = raw::control(fd, libc::F_DUPFD_CLOEXEC, BASE.load(Ordering::Relaxed) as usize);
-    next.is_ok_and(|next| {
-        raw::close(next);
-        has_room_above(next)
-    })
+    match raw::control(fd, libc::F_DUPFD_CLOEXEC, BASE.load(Ordering::Relaxed) as usize) {
+        Ok(next) => {
+            raw::close(next);
+            has_room_above(next)
+        }
+        Err(failure) => failure.errno() == libc::EBADF,
+    }
 }
 
 /// True if descriptor `fd` of the store may stay open. It must be in the store's range, so that it takes no number of

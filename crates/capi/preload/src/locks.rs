@@ -262,11 +262,16 @@ pub(crate) fn descriptor(fd: c_int, file: &OpenFile) -> Answer<c_int> {
 fn open_for(fd: c_int, file: &OpenFile) -> Answer<c_int> {
     let oid = file.identity().oid;
     let opened = keep(open_file(oid)?, oid);
-    if file.position.is_shared() {
-        mark(opened, fd)?;
-    }
+    let marked = if file.position.is_shared() { mark(opened, fd) } else { Ok(()) };
     // The lock descriptor is inherited with the open file; a program that does not inherit the file closes it.
-    raw::control(opened, libc::F_SETFD, 0)?;
+    let prepared = marked.and_then(|()| raw::control(opened, libc::F_SETFD, 0));
+    if let Err(failure) = prepared {
+        // Another thread has closed `fd` meanwhile. A close of the lock file would drop record locks.
+        if !has_records(oid) {
+            close_lock_file(opened, oid);
+        }
+        return Err(failure);
+    }
     file.lock.store(opened, Ordering::Release);
     Ok(opened)
 }
