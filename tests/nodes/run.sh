@@ -141,7 +141,7 @@ a_killed_engine() {
 waits_for_h3() {
     awk '$3 ~ /^03004D0A/ && ($4 == "02" || $5 !~ /^0+:/) { found = 1 } END { exit !found }' \
         "/proc/$(<"$ESKER_HOSTS/h4.pid")/net/tcp" ||
-        awk 'FNR > 1 && $5 !~ /:0+$/ { found = 1 } END { exit !found }' "/proc/$(<"$ESKER_HOSTS/h3.pid")/net/tcp"
+        awk 'FNR > 1 && $5 !~ /:0+$/ { found = 1 } END { exit !found }' "/proc/$(<"$ESKER_HOSTS/h3.pid")/net/"tcp{,6}
 }
 
 a_stopped_engine() {
