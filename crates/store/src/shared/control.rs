@@ -390,8 +390,6 @@ impl Control {
         control.slot = control.exclusively(|| {
             // The setup lock excludes a second copy that opens the pool in another thread.
             double_open::refuse_second_copy(&control)?;
-            // Another process may have destroyed the pool while this one waited for the lock.
-            control.expect_pool()?;
             control.check_namespaces()?;
             let slot = control.take_slot()?;
             double_open::record(&control, slot);
