@@ -303,16 +303,21 @@ fn a_copy_fails_if_another_has_taken_it_over() {
     }
 }
 
-/// The record of the progress that a copy left which another has taken over is not believed.
+/// Begins a copy to `to`, and stops it when the pool is full.
+fn begin_until_full(from: &Container, there: &Pool) {
+    let full = Faulty::on(Arc::clone(there.backend()), Fault::Full);
+    let full = Pool::from_backend(Arc::new(full), OpenMode::ReadWrite);
+    assert_eq!(run(from, &full, "to").unwrap_err().kind(), ErrorKind::NoSpace);
+}
+
+/// If another run has taken over a copy, the next run ignores the progress that the first one has recorded.
 #[test]
 fn progress_of_a_copy_that_was_taken_over_is_not_used() {
     let folder = Folder::new();
     let (here, there) = (folder.pool("posix"), folder.pool("posix"));
     let from = container(&here, "from");
     fill(&from);
-    let full = Faulty::on(Arc::clone(there.backend()), Fault::Full);
-    let full = Pool::from_backend(Arc::new(full), OpenMode::ReadWrite);
-    assert_eq!(run(&from, &full, "to").unwrap_err().kind(), ErrorKind::NoSpace);
+    begin_until_full(&from, &there);
     let to = open(&there, "to.copying");
     let record = to.properties().get("copy").wait().unwrap().unwrap();
     assert!(!record.ends_with(b"start"));
@@ -329,9 +334,7 @@ fn content_is_checked_in_the_snapshot_that_is_copied() {
     let (here, there) = (folder.pool("native"), folder.pool("posix"));
     let from = container(&here, "from");
     fill(&from);
-    let full = Faulty::on(Arc::clone(there.backend()), Fault::Full);
-    let full = Pool::from_backend(Arc::new(full), OpenMode::ReadWrite);
-    assert_eq!(run(&from, &full, "to").unwrap_err().kind(), ErrorKind::NoSpace);
+    begin_until_full(&from, &there);
     let copied = all(&from);
     holey(&from, ObjectType::Array);
     run(&from, &there, "to").unwrap();

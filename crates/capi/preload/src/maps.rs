@@ -29,13 +29,14 @@ const PAGE: usize = 4096;
 /// All shared mappings of files by this process.
 static REGIONS: Mutex<Vec<Region>> = Mutex::new(Vec::new());
 
-/// Lets one thread at a time map or move memory and then update the list: addresses that a move has freed may be those
-/// of the next mapping.
+/// Lets one thread at a time map or move memory and then update the list. Otherwise a move could free addresses that
+/// another thread maps and lists before the move has updated the list.
 static ADDRESSES: Mutex<()> = Mutex::new(());
 
 fn addresses() -> MutexGuard<'static, ()> {
     ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
 /// Number of regions: programs without any need not lock the list.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 

@@ -31,8 +31,8 @@ impl FieldStore {
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`] if an entry of an index cannot be read: its field would look unused, so nothing is
-    /// removed. [`ErrorKind::Invalid`] if the request has a name whose values are not stored. Errors of the backend and
-    /// of `visit`.
+    /// removed. [`ErrorKind::Invalid`] if the request has a name whose values are not stored. Errors of the backend;
+    /// the errors that `visit` returns.
     pub fn purge(
         &self,
         selection: &Selection,

@@ -65,8 +65,8 @@ pub(super) struct Run {
 }
 
 impl Akey {
-    /// Reads which records of an akey the pipeline needs. `INVAL` if ranges overlap, or the data exceeds `left` bytes,
-    /// of which it takes its own.
+    /// Reads which records of an akey the pipeline needs. `INVAL` if ranges overlap, or if their data has
+    /// more than `left` bytes. Subtracts the size of the data from `left`.
     fn new(iod: &Iod, left: &mut u64) -> Result<Self> {
         let extents = match (iod.kind, iod.nr) {
             (IOD_SINGLE, 1) => Extents::Many(Vec::new()),
