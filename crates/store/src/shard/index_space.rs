@@ -278,11 +278,14 @@ impl Target {
         crash_point()?;
         let recorded = self.change_space(|txn| txn.put(&index_segment_key(segment), &[]));
         // `Busy`: the transaction has not begun. After other errors, the record may be there.
-        if matches!(&recorded, Err(error) if error.kind() == ErrorKind::Busy) {
+        let is_missing = match &recorded {
+            Ok(recorded) => !recorded,
+            Err(error) => error.kind() == ErrorKind::Busy,
+        };
+        if is_missing {
             self.set_free(segment);
         }
         if !recorded? {
-            self.set_free(segment);
             return Ok(false);
         }
         crash_point()?;

@@ -240,6 +240,16 @@ fn segments_of_dead_processes_are_recounted() {
     assert_eq!(atomics.published.load(Ordering::Acquire), 10_000);
 }
 
+/// Makes the open segment that of a process that was killed between its commit and the counting of its data.
+fn lose_count(target: &Target) -> u32 {
+    let segment = in_state(target, |state| matches!(state, SegmentState::Open(_)))[0];
+    let atomics = target.shared();
+    let atomics = atomics.segment(segment);
+    atomics.published.store(0, Ordering::Release);
+    atomics.store(SegmentState::Busy(other_process(target)));
+    segment
+}
+
 /// A process is killed between its commit and the counting of its data. The first recount fails, since all reader
 /// slots are in use.
 #[test]
@@ -248,11 +258,9 @@ fn segment_is_not_freed_after_failed_recount() {
     let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
     put(&state, &container, 1, 5000).unwrap();
-    let segment = in_state(target, |state| matches!(state, SegmentState::Open(_)))[0];
+    let segment = lose_count(target);
     let atomics = target.shared();
     let atomics = atomics.segment(segment);
-    atomics.published.store(0, Ordering::Release);
-    atomics.store(SegmentState::Busy(other_process(target)));
     let readers: Vec<_> = std::iter::from_fn(|| target.index.read().ok()).collect();
     assert_eq!(target.collect().unwrap_err().kind(), ErrorKind::Busy);
     drop(readers);
@@ -270,11 +278,9 @@ fn unreadable_segment_is_recounted_from_index() {
     let state = pool.opened();
     let (target, container) = (&*state.targets[0], container(&state));
     put(&state, &container, 1, 5000).unwrap();
-    let segment = in_state(target, |state| matches!(state, SegmentState::Open(_)))[0];
+    let segment = lose_count(target);
     let atomics = target.shared();
     let atomics = atomics.segment(segment);
-    atomics.published.store(0, Ordering::Release);
-    atomics.store(SegmentState::Busy(other_process(target)));
     let file = std::fs::File::options().write(true).open(pool.path().join("target-0/data"));
     file.unwrap().set_len(target.segment_offset(segment)).unwrap();
     target.collect().unwrap();
