@@ -330,10 +330,11 @@ open_descriptors(void)
 	return count;
 }
 
-/* An exec that fails leaves no descriptors behind. */
+/* An exec that fails leaves no descriptors behind.  Meanwhile the store may connect to a node, with few descriptors. */
 static void
 failed_exec(void)
 {
+	enum { TIMES = 64 };
 	static char long_argument[1 << 18];
 	char       *argv[] = {"true", long_argument, NULL};
 	int         count;
@@ -342,8 +343,9 @@ failed_exec(void)
 	sh("cp /bin/true true");
 	FAILS(E2BIG, execv("./true", argv));
 	count = open_descriptors();
-	FAILS(E2BIG, execv("./true", argv));
-	GIVES(count, open_descriptors());
+	for (int time = 0; time < TIMES; time++)
+		FAILS(E2BIG, execv("./true", argv));
+	CHECK(open_descriptors() < count + TIMES);
 }
 
 static void
