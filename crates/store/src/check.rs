@@ -8,6 +8,7 @@ use crate::format::keys::{DataKey, Table};
 use crate::format::record::{self, Body, Record, parse_entry};
 use crate::format::superblock::Superblock;
 use crate::index::entries;
+use crate::index::pages::{Plan, check_all};
 use crate::index::txn::Txn;
 use crate::io::folder::Folder;
 use crate::pool::{Pool, Progress, Purpose, declare_sound, refuse_damaged};
@@ -34,6 +35,12 @@ pub struct CheckReport {
     pub lost_bytes: u64,
     /// Segments with lost bytes, one message each.
     pub lost: Vec<String>,
+}
+
+impl CheckReport {
+    fn of_damaged_pages(problems: Vec<String>) -> Self {
+        Self { problems, pages_damaged: true, ..Self::default() }
+    }
 }
 
 /// Result of a scrub.
@@ -63,19 +70,34 @@ impl Pool {
     pub fn check(path: &Path, repair: bool, progress: Progress<'_>) -> Result<CheckReport> {
         Superblock::read(path)?;
         let path = esker_os::resolve_links(path)?;
-        let problems = crate::index::pages::check_all(&Folder::open(&path)?, false)?.pages;
-        let mut report = CheckReport { problems, ..CheckReport::default() };
-        if !report.problems.is_empty() {
-            report.pages_damaged = true;
-            return Ok(report);
+        let pages = check_all(&Folder::open(&path)?, Plan::default())?;
+        if !pages.pages.is_empty() {
+            return Ok(CheckReport::of_damaged_pages(pages.pages));
         }
         let state = OpenPool::shared(&path, Purpose::Check)?;
+        if pages.is_unproven {
+            let problems = state.check_pinned_pages(&path)?;
+            if !problems.is_empty() {
+                return Ok(CheckReport::of_damaged_pages(problems));
+            }
+        }
+        let mut report = CheckReport::default();
         state.check(repair, progress, &mut report)?;
         Ok(report)
     }
 }
 
 impl OpenPool {
+    /// Verifies the pages of all indexes while other processes commit. Returns the problems.
+    fn check_pinned_pages(&self, path: &Path) -> Result<Vec<String>> {
+        let pins = self.targets.iter().map(|target| target.index().read());
+        let pins = pins.collect::<Result<Vec<_>>>()?;
+        let plan = Plan { is_pinned: true, ..Plan::default() };
+        let found = check_all(&Folder::open(path)?, plan)?;
+        drop(pins);
+        Ok(found.pages)
+    }
+
     /// Runs a check. During a repair, other processes cannot open the pool.
     fn check(&self, repair: bool, progress: Progress<'_>, report: &mut CheckReport) -> Result<()> {
         if repair || !self.control.is_current() {

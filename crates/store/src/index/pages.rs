@@ -35,17 +35,28 @@ pub(crate) struct Damage {
     pub(crate) pages: Vec<String>,
     /// Records on sound pages that do not match their checksums.
     pub(crate) records: Vec<String>,
+    /// True if other processes changed an index during each attempt. Damage in it was not reported.
+    pub(crate) is_unproven: bool,
 }
 
-/// Verifies the index files of all targets of a pool, several in parallel. With `checksums`, it also verifies records.
-pub(crate) fn check_all(pool: &Folder, checksums: bool) -> Result<Damage> {
+/// How indexes are verified.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Plan {
+    /// Also verify the checksums of records.
+    pub(crate) checksums: bool,
+    /// The caller has a read transaction on each index, so that no page of a newer state is reused.
+    pub(crate) is_pinned: bool,
+}
+
+/// Verifies the index files of all targets of a pool, several in parallel.
+pub(crate) fn check_all(pool: &Folder, plan: Plan) -> Result<Damage> {
     let superblock = Superblock::read_in(pool)?;
     let (next, found) = (AtomicU32::new(0), Mutex::new(BTreeMap::new()));
     let work = || {
         while let Some(number) =
             Some(next.fetch_add(1, Ordering::Relaxed)).filter(|number| *number < superblock.targets)
         {
-            let checked = check_target(pool, &superblock, number, checksums);
+            let checked = check_target(pool, &superblock, number, plan);
             found.lock().unwrap_or_else(PoisonError::into_inner).insert(number, checked);
         }
     };
@@ -59,31 +70,28 @@ pub(crate) fn check_all(pool: &Folder, checksums: bool) -> Result<Damage> {
     });
     let mut damage = Damage::default();
     for checked in found.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
-        let Damage { pages, records } = checked?;
+        let Damage { pages, records, is_unproven } = checked?;
         damage.pages.extend(pages);
         damage.records.extend(records);
+        damage.is_unproven |= is_unproven;
     }
     Ok(damage)
 }
 
-/// Verifies the index file of one target and, with `checksums`, its records. The messages name the target.
-fn check_target(
-    pool: &Folder,
-    superblock: &Superblock,
-    number: u32,
-    checksums: bool,
-) -> Result<Damage> {
+/// Verifies the index file of one target. The messages name the target.
+fn check_target(pool: &Folder, superblock: &Superblock, number: u32, plan: Plan) -> Result<Damage> {
     let mode = superblock.directory_permissions_max();
     let target = pool.folder(&superblock::target_name(number), mode);
     let index = target.and_then(|target| target.folder(superblock::INDEX, mode));
     let file = index.and_then(|index| index.file(DATA, Use::Read, superblock.file_permissions()));
     let file = file.map_err(missing_part_error)?;
     let bytes = superblock.index_file_bytes();
-    let found = check(&file, bytes, checksums);
+    let found = check(&file, bytes, plan);
     let tell = |trouble: String| format!("target {number}, index: {trouble}");
     let pages = truncation_problem(&file, bytes).into_iter().chain(found.pages);
     let pages = pages.map(tell).collect();
-    Ok(Damage { pages, records: found.records.into_iter().map(tell).collect() })
+    let records = found.records.into_iter().map(tell).collect();
+    Ok(Damage { pages, records, is_unproven: found.is_unproven })
 }
 
 /// Describes an index file that is shorter than `wanted` bytes; `None` if it is long enough.
@@ -92,22 +100,22 @@ fn truncation_problem(file: &File, wanted: u64) -> Option<String> {
     (found < wanted).then(|| format!("{found} bytes of {wanted} are there"))
 }
 
-/// Verifies an index file that must have `bytes` bytes and, with `checksums`, its records. Concurrent commits may reuse
-/// pages during the walk, so damage counts only if the newest meta page was the same before and after.
-fn check(file: &File, bytes: u64, checksums: bool) -> Damage {
+/// Verifies an index file that must have `bytes` bytes. If it is not pinned, concurrent commits may reuse pages during
+/// the walk, so damage counts only if the newest meta page was the same before and after.
+fn check(file: &File, bytes: u64, plan: Plan) -> Damage {
     for _ in 0..ATTEMPTS {
         let before = newest_meta(file);
         let damage = match &before {
-            Ok(meta) => check_state(file, meta, bytes, checksums),
+            Ok(meta) => check_state(file, meta, bytes, plan.checksums),
             Err(trouble) => Damage { pages: vec![trouble.clone()], ..Damage::default() },
         };
         let is_sound = damage.pages.is_empty() && damage.records.is_empty();
-        if is_sound || newest_meta(file) == before {
+        let is_pinned = plan.is_pinned && before.is_ok();
+        if is_sound || is_pinned || newest_meta(file) == before {
             return damage;
         }
     }
-    // Commits changed the index during each attempt, so no damage is proved.
-    Damage::default()
+    Damage { is_unproven: true, ..Damage::default() }
 }
 
 /// The meta page that LMDB would use. LMDB requires both meta pages to be valid.
@@ -149,7 +157,7 @@ fn check_state(file: &File, meta: &Meta, bytes: u64, checksums: bool) -> Damage 
     walk.tree(&meta.free, Keys::Numbers);
     walk.tree(&meta.main, Keys::Bytes);
     let pages = walk.problems;
-    Damage { pages, records: checksums.broken }
+    Damage { pages, records: checksums.broken, is_unproven: false }
 }
 
 /// Verifies the checksums of records, if `wanted`.
@@ -175,10 +183,12 @@ impl Visit for Checksums {
 
 #[cfg(test)]
 mod tests {
+    use super::page::{Content, PageKind};
     use super::*;
     use crate::index::lmdb::{Index, Mode};
     use esker_types::ErrorKind;
     use std::path::PathBuf;
+    use std::sync::atomic::AtomicBool;
 
     const BYTES: u64 = 4 << 20;
 
@@ -220,7 +230,7 @@ mod tests {
         }
 
         fn problems(&self) -> Vec<String> {
-            check(&File::open(self.file()).unwrap(), BYTES, false).pages
+            check(&File::open(self.file()).unwrap(), BYTES, Plan::default()).pages
         }
     }
 
@@ -240,6 +250,51 @@ mod tests {
                 assert_eq!(sample.problems(), [""; 0], "{mode:?}, {keys} keys, again");
             }
         }
+    }
+
+    /// Without a pinned state, damage counts only if nobody commits meanwhile.
+    #[test]
+    fn damage_is_found_while_others_commit() {
+        let sample = Sample::new("commits", Mode::Guarded, 2000);
+        let folder = Folder::open(&sample.0).unwrap();
+        let index = Index::open(&folder, BYTES, Mode::Guarded, 0o600, None).unwrap();
+        let file = File::options().read(true).write(true).open(sample.file()).unwrap();
+        let meta = newest_meta(&file).unwrap();
+        // The writer below puts keys that begin with 0xff, at the end of the tree. The damaged page is at its start.
+        file.write_all_at(&[0xee; 16], first_leaf(&file, &meta) * PAGE as u64).unwrap();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut count = 0_u64;
+                while !is_over.load(Ordering::Relaxed) {
+                    let mut txn = index.write_alone().unwrap();
+                    let put = txn.put(b"\xffnew", &count.to_ne_bytes());
+                    // The index may be full while a state is pinned.
+                    let _ = put.and_then(|()| txn.commit());
+                    count += 1;
+                }
+            });
+            let plan = Plan { is_pinned: true, ..Plan::default() };
+            let find = |_| {
+                let _pin = index.read().unwrap();
+                check(&file, BYTES, plan)
+            };
+            let found: Vec<_> = (0..100).map(find).collect();
+            is_over.store(true, Ordering::Relaxed);
+            assert!(found.iter().all(|damage| damage.pages.len() == 1), "{found:?}");
+        });
+    }
+
+    /// Number of the page with the first entries.
+    fn first_leaf(file: &File, meta: &Meta) -> u64 {
+        (1..meta.main.depth).fold(meta.main.root.unwrap(), |number, _| {
+            let page = read_page(file, number).unwrap();
+            let nodes = page::nodes(&page, number, PageKind::Branch).unwrap();
+            match nodes[0].content {
+                Content::Child(child) => child,
+                _ => panic!("page {number} is no branch"),
+            }
+        })
     }
 
     /// Bytes 8 and 9 of a page are unused, so they are left out.

@@ -19,6 +19,9 @@ use std::time::Duration;
 const WAITERS: u64 = 1 << 31;
 /// Time for which a thread sleeps before it checks whether the owner is alive.
 const SLEEP: Duration = Duration::from_millis(10);
+/// Complete sleeps during one turn of a live process after which a thread takes the turn: 5 s. No commit takes that
+/// long, unless the medium stalls. So the word is damaged, and nobody would end the turn.
+const SLEEPS_MAX: u32 = if cfg!(test) { 20 } else { 500 };
 
 /// The turn word of an index, and the number of the process that uses it.
 pub(crate) struct TurnWord {
@@ -47,6 +50,7 @@ impl TurnWord {
         let attempt = || (word.load(Ordering::Relaxed) == 0 && swap(0, process)).then_some(());
         if !swap(0, process) && spin(attempt).is_none() {
             expect_may_wait()?;
+            let (mut last_owner, mut sleeps) = (0, 0);
             loop {
                 let found = word.load(Ordering::Relaxed);
                 match found & !WAITERS {
@@ -59,9 +63,11 @@ impl TurnWord {
                 }
                 let has_slept = atomics.sleep_on(at, (found | WAITERS) as u32, SLEEP);
                 let owner = word.load(Ordering::Relaxed) & !WAITERS;
+                sleeps = if has_slept && owner == last_owner { sleeps + 1 } else { 0 };
+                last_owner = owner;
                 // The owner is checked only after a complete sleep, since the check takes a system call.
-                let is_dead = || owner != 0 && !is_alive(owner);
-                if has_slept && is_dead() && swap(owner | WAITERS, process | WAITERS) {
+                let is_over = || owner != 0 && (sleeps >= SLEEPS_MAX || !is_alive(owner));
+                if has_slept && is_over() && swap(owner | WAITERS, process | WAITERS) {
                     break;
                 }
             }
@@ -86,5 +92,29 @@ impl TurnWord {
 fn end(atomics: &SharedAtomics, at: usize) {
     if atomics[at].swap(0, Ordering::Release) & WAITERS != 0 {
         atomics.wake_one(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A damaged word names a live process, which does not know of its turn.
+    #[test]
+    fn turn_that_nobody_ends_is_taken() {
+        let name = format!("esker-turn-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, [0; 8]).unwrap();
+        let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+        let atomics = Arc::new(SharedAtomics::new(&file, 1).unwrap());
+        let word = TurnWord::new(Arc::clone(&atomics), 0, 7);
+        for owner in [3, 3 | WAITERS, 7] {
+            atomics[0].store(owner, Ordering::Relaxed);
+            word.take(|_| true).unwrap();
+            assert_eq!(atomics[0].load(Ordering::Relaxed), 7 | WAITERS);
+            word.end();
+            assert_eq!(atomics[0].load(Ordering::Relaxed), 0);
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -3,6 +3,7 @@
 use crate::commit::{Prepared, staged_on};
 use crate::data::table::SegmentState;
 use crate::format::superblock::Superblock;
+use crate::index::pages::{Plan, check_all};
 use crate::io::folder::Folder;
 use crate::shard::{Scope, Target, walk};
 use crate::shared::control::{Control, ProcessSlot};
@@ -102,7 +103,8 @@ fn refuse_unclean(superblock: &Superblock, control: &Control) -> Result<()> {
 
 /// Fails if an index is damaged. Verifies all pages before LMDB uses them and, with `checksums`, the records.
 pub(crate) fn refuse_damaged(pool: &Folder, checksums: bool) -> Result<()> {
-    let found = crate::index::pages::check_all(pool, checksums)?;
+    let plan = Plan { checksums, ..Plan::default() };
+    let found = check_all(pool, plan)?;
     let path = pool.path().display();
     let message = match (found.pages.first(), found.records.first()) {
         (None, None) => return Ok(()),

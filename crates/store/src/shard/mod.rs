@@ -275,6 +275,11 @@ impl Target {
         Ok(view)
     }
 
+    /// The index.
+    pub(crate) fn index(&self) -> &Arc<Index> {
+        &self.index
+    }
+
     /// Error for damaged data of this target; it names the object.
     pub(crate) fn damaged(&self, key: &[u8], what: &str) -> Error {
         let place = crate::format::keys::DataKey::parse(key).map_or_else(
@@ -293,10 +298,6 @@ impl Target {
 
 #[cfg(test)]
 impl Target {
-    pub(crate) fn index(&self) -> &Arc<Index> {
-        &self.index
-    }
-
     pub(crate) fn data(&self) -> &Data {
         &self.data
     }

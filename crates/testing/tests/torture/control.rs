@@ -29,7 +29,8 @@ const MEMORY_MAX: u64 = 4 << 30;
 fn sections() -> Vec<(u64, u64)> {
     let (targets, segments) = (u64::from(SHAPE.targets), SHAPE.segments);
     let target_len = (8 + 4096 + 4 * segments).next_multiple_of(512);
-    let mut parts = vec![(0, 7)];
+    // The header, and the turn words of the targets.
+    let mut parts = vec![(0, 9), (64, targets), (64, targets)];
     for first in (0..targets).map(|number| 512 + number * target_len) {
         // The head and the segment table of a target are listed twice, so that they are drawn more often.
         parts.extend([(first, 8), (first, 8), (first + 8, 4096)]);
@@ -202,6 +203,8 @@ fn rounds(open: bool, rounds: u64) {
         container.create_snapshot("kept").wait().expect("a snapshot")
     };
     let sound = FILES.map(|name| std::fs::read(path.join(name)).expect("reading"));
+    let words = sections().last().map_or(0, |(first, len)| first + len);
+    assert_eq!(sound[0].len() as u64, 8 * words, "the sections are those of the control file");
     let log = folder.path().join("log");
     let (mut fine, mut reported) = (0, 0);
     for round in 0..scaled(rounds) {
@@ -224,6 +227,7 @@ fn rounds(open: bool, rounds: u64) {
         }
     }
     eprintln!("of the damaged control files {fine} had no effect, {reported} were reported");
+    assert!(reported > 0, "no damage had an effect");
 }
 
 #[test]
