@@ -17,7 +17,8 @@ test_sed() {
     is "$(wc -l <nines)$(wc -l <tens)" 100100
     ln -s file link
     sed -i --follow-symlinks s/end/END/ link
-    [ -L link ] && is "$(tail -n 1 file)" END
+    [ -L link ]
+    is "$(tail -n 1 file)" END
     is "$(find . | wc -l)" 6
 }
 

@@ -47,7 +47,8 @@ test_branches() {
     git commit -q -m side
     git checkout -q main
     git merge -q -m merged side
-    [ -f side ] && [ -f tree/renamed ]
+    [ -f side ]
+    [ -f tree/renamed ]
     git tag -a -m tag v1
     git checkout -q -b other v1~1
     echo change >>tree/renamed
@@ -94,7 +95,8 @@ test_worktree_and_clean() {
     mkdir -p dir/sub
     touch dir/sub/file
     git clean -q -f -d -x
-    [ ! -e junk ] && [ ! -e dir ]
+    [ ! -e junk ]
+    [ ! -e dir ]
     git archive HEAD | tar t | grep -q '^tree/renamed$'
     git format-patch -q -o ../patches HEAD~2
     git reset -q --hard HEAD~2

@@ -10,7 +10,8 @@ test_redirections() {
     cat <file >copy
     cmp file copy
     : >file
-    [ ! -s file ] && [ -e file ]
+    [ ! -s file ]
+    [ -e file ]
     { echo out; echo err >&2; } >both 2>&1
     printf 'out\nerr\n' | cmp - both
 }
@@ -172,9 +173,20 @@ test_conditions() {
     ln -s file link
     ln -s gone dangling
     touch -d '2001-01-01' old
-    [ -f file ] && [ -s file ] && [ ! -s empty ] && [ -d dir ] && [ -L link ] && [ -f link ]
-    [ -L dangling ] && [ ! -e dangling ] && [ file -nt old ] && [ old -ot file ] && [ link -ef file ]
-    [ -r file ] && [ -w file ] && [ ! -x file ]
+    [ -f file ]
+    [ -s file ]
+    [ ! -s empty ]
+    [ -d dir ]
+    [ -L link ]
+    [ -f link ]
+    [ -L dangling ]
+    [ ! -e dangling ]
+    [ file -nt old ]
+    [ old -ot file ]
+    [ link -ef file ]
+    [ -r file ]
+    [ -w file ]
+    [ ! -x file ]
     chmod +x file
     [ -x file ]
 }

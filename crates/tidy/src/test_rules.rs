@@ -32,6 +32,27 @@ pub fn skipped_silently(tree: &Tree) -> Vec<Finding> {
     rust::find_in_tests(tree, SKIP, |token| token.starts_with("\"skipped:"), &message)
 }
 
+/// Conditions in checks of programs whose failure `set -e` ignores: those before `&&`, unless the line ends a function or a
+/// branch, whose status they become.
+pub fn ignored_conditions(tree: &Tree) -> Vec<Finding> {
+    let is_check = |path: &str| path.starts_with("tests/programs/") && path.ends_with(".sh");
+    let checks = tree.files().filter(|file| is_check(&file.path));
+    let lines = checks.flat_map(|file| ignored_lines(&file.text).map(move |line| (file, line)));
+    let message =
+        "`set -e` ignores that a condition before `&&` is false; write one `[ ... ]` a line";
+    lines.map(|(file, line)| file.finding(line, message)).collect()
+}
+
+/// The numbers of the lines that [`ignored_conditions`] finds.
+fn ignored_lines(text: &str) -> impl Iterator<Item = usize> {
+    let next = text.lines().skip(1).chain([""]);
+    let lines = text.lines().map(str::trim_start).zip(next).zip(1..);
+    let begins_list = |line: &str| line.starts_with("[ ") && line.contains(" ] && ");
+    let is_ignored =
+        move |line: &str, next: &str| begins_list(line) && !["}", "fi"].contains(&next.trim());
+    lines.filter(move |((line, next), _)| is_ignored(line, next)).map(|(_, number)| number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,5 +81,16 @@ mod tests {
         assert_eq!(lines("crates/store/tests/a.rs", text), [2]);
         assert!(lines("crates/store/src/a.rs", text).is_empty(), "output for users");
         assert!(lines(SKIP, text).is_empty());
+    }
+
+    #[test]
+    fn a_condition_that_is_ignored_is_found() {
+        let lines = |path: &str, text: &str| lines(ignored_conditions, path, text);
+        let text = "f() {\n    [ -e a ] && [ -e b ]\n    [ -e c ]\n    [ -e d ] && holds d x\n}\n";
+        assert_eq!(lines("tests/programs/a.sh", text), [2]);
+        assert!(lines("tests/c/a.sh", text).is_empty(), "without `set -e`");
+        let branch =
+            "    else\n    [ ! -e a ] && holds b x\n    fi\n    [ a = b ] || echo c && d\n";
+        assert!(lines("tests/programs/a.sh", branch).is_empty());
     }
 }

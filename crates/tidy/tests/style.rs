@@ -60,6 +60,11 @@ fn skipped_tests_are_counted() {
 }
 
 #[test]
+fn conditions_of_checks_are_not_ignored() {
+    demand(test_rules::ignored_conditions);
+}
+
+#[test]
 fn every_crate_keeps_the_lints() {
     demand(text::manifests);
 }
