@@ -60,11 +60,14 @@ run() {
     log=$logs/${#summary[@]}.log
     : >"$ESKER_TEST_SKIPPED"
     echo "--- $name"
-    "$@" {lock}>&- 2>&1 | tee "$log" || { outcome=FAILED && failures=$((failures + 1)); }
+    "$@" {lock}>&- 2>&1 | tee "$log" || outcome=FAILED
     read -r good bad left < <(counts "$log")
     noted=$(wc -l <"$ESKER_TEST_SKIPPED")
     good=$((good - noted)) left=$((left + noted))
+    # A command may report failed tests and end with status 0, or fail without a report.
+    [ "$bad" = 0 ] || outcome=FAILED
     [ "$outcome" = passed ] || [ "$bad" -gt 0 ] || bad=1
+    [ "$outcome" = passed ] || failures=$((failures + 1))
     passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
     summary+=("$outcome  $((SECONDS - start)) s  $name: $good passed, $bad failed, $left skipped")
 }

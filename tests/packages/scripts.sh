@@ -43,6 +43,24 @@ END
     [ $? = 1 ] && cat "$work/table" && ! grep '^passed' "$work/table" && grep -q '0 passed, 9 failed' "$work/table"
 }
 
+# stub PATH: a script with the content of the input.
+stub() {
+    mkdir -p "$(dirname "$1")" && cat >"$1" && chmod 755 "$1"
+}
+
+# A suite that reports a failed test, and nevertheless ends with status 0.
+counted_failures_are_reported() {
+    local copy=$work/repository name
+    for name in bin/cargo scripts/lay-out-library.sh scripts/ceph.sh; do stub "$copy/$name" <<<'#!/bin/sh' || return; done
+    cp scripts/test.sh "$copy/scripts/" && stub "$copy/tests/abi/run.sh" <<'END' || return
+#!/bin/sh
+echo "1 passed, 1 failed, 0 skipped"
+END
+    PATH=$copy/bin:$PATH ESKER_TEST_REQUIRE='' "$copy/scripts/test.sh" c >"$work/summary"
+    [ $? = 1 ] && grep -q '^FAILED .*tests/abi/run.sh: 1 passed, 1 failed, 0 skipped$' "$work/summary" &&
+        grep -qx '1 passed, 1 failed, 0 skipped' <(tail -n 1 "$work/summary")
+}
+
 unknown_commit_is_refused() {
     ! scripts/quick.sh no-such-commit
 }
@@ -50,5 +68,6 @@ unknown_commit_is_refused() {
 that "the configuration of another cluster is not removed" foreign_cluster_stays
 that "a folder that exists keeps its mode" existing_folder_keeps_its_mode
 with jq "programs that fail are reported" failing_programs_are_reported
+that "failures that a suite counts are reported, whatever its status" counted_failures_are_reported
 that "changes since an unknown commit cannot be checked" unknown_commit_is_refused
 summary
