@@ -4,12 +4,13 @@
 . "$(dirname "$0")/lib.sh"
 need fio
 
-# verified ENGINE OPTION...: two jobs write at random, then compare.
+# verified ENGINE OPTION...: two jobs write at random, then compare. It fails if fio fails, also in a condition, where
+# `set -e` is off.
 verified() {
     local engine=$1
     shift
     fio --minimal --name=job --directory="$PWD" --aux-path="$outside" --ioengine="$engine" --size=4m --numjobs=2 \
-        --rw=randwrite --bsrange=512-64k --verify=crc32c --do_verify=1 --verify_fatal=1 --randseed=7 "$@"
+        --rw=randwrite --bsrange=512-64k --verify=crc32c --do_verify=1 --verify_fatal=1 --randseed=7 "$@" || return
     is "$(stat -c %s job.0.0 job.1.0 | tr '\n' ' ')" "4194304 4194304 "
 }
 
