@@ -145,23 +145,23 @@ waits_for_h3() {
 }
 
 a_stopped_engine() {
-    local reader
+    local reader status=0
     kill_engine h3 STOP || return
     esker_on h4 kv list tank/values many >"$work/listed" 2>&1 &
     reader=$!
-    in_time waits_for_h3
+    in_time waits_for_h3 || status=1
     kill_engine h3 CONT
-    wait $reader && [ "$(wc -l <"$work/listed")" = 30 ]
+    wait $reader && [ "$(wc -l <"$work/listed")" = 30 ] && return $status
 }
 
 a_partition() {
-    local reader
+    local reader status=0
     ip link set h3 down
     esker_on h4 kv list tank/values many >"$work/listed" 2>&1 &
     reader=$!
-    in_time waits_for_h3
+    in_time waits_for_h3 || status=1
     ip link set h3 up
-    wait $reader && [ "$(wc -l <"$work/listed")" = 30 ]
+    wait $reader && [ "$(wc -l <"$work/listed")" = 30 ] && return $status
 }
 
 invalid_maps() {
