@@ -80,18 +80,21 @@ tcl_is_like_lua() {
         diff <(tcl_paths | sort) <({ paths && echo "ESKER_ROOT=$prefix" && echo conflict=daos && appended; } | sed "s|/\$||" | sort)
 }
 
-environment_modules_load_it() {
-    local modulecmd
-    modulecmd=$(find /usr/lib /usr/share/modules /usr/libexec -name modulecmd.tcl 2>/dev/null | head -n 1)
-    eval "$(MODULEPATH=$modules tclsh "$modulecmd" bash load "esker/$version")" &&
-        [ "$ESKER_ROOT" = "$prefix" ] && [ "$(command -v esker)" = "$prefix/bin/esker" ]
+# modulecmd, lmod: print the path of the program, or nothing if it is missing.
+modulecmd() {
+    find /usr/lib /usr/share/modules /usr/libexec -name modulecmd.tcl 2>/dev/null | head -n 1
 }
 
-lmod_loads_it() {
-    lmod_command=$(find /usr/share/lmod /opt/apps/lmod -path '*libexec/lmod' 2>/dev/null | head -n 1)
-    eval "$(MODULEPATH=$modules "$lmod_command" bash load "esker/$version")" &&
-        [ "$ESKER_ROOT" = "$prefix" ] && [ "$(command -v esker)" = "$prefix/bin/esker" ]
+lmod() {
+    find /usr/share/lmod /opt/apps/lmod -path '*libexec/lmod' 2>/dev/null | head -n 1
 }
+
+# loads COMMAND...: the lines that it prints for the shell set the variables. In a subshell, so that each check sees only
+# variables that its own program has set.
+loads() (
+    eval "$(MODULEPATH=$modules "$@" bash load "esker/$version")" &&
+        [ "${ESKER_ROOT:-}" = "$prefix" ] && [ "$(command -v esker)" = "$prefix/bin/esker" ]
+)
 
 that "it installs" install_there
 that "the module knows its prefix" is_filled_in
@@ -100,14 +103,18 @@ that "the manual pages of the system stay" appended
 that "debug information is in files of its own" debug_files_are_apart
 that "programs build and run with it" builds_there
 uses "$prefix"
-[ -z "$(find /usr/share/lmod -path '*libexec/lmod' 2>/dev/null)" ] || that "Lmod loads it" lmod_loads_it
+if [ -n "$(lmod)" ]; then
+    that "Lmod loads it" loads "$(lmod)"
+else
+    skip "Lmod is missing"
+fi
 if command -v tclsh >/dev/null; then
     that "the module in Tcl sets the same variables" tcl_is_like_lua
 else
     skip "tclsh is missing"
 fi
-if find /usr/lib /usr/share/modules /usr/libexec -name modulecmd.tcl 2>/dev/null | grep . >/dev/null; then
-    that "Environment Modules loads it" environment_modules_load_it
+if [ -n "$(modulecmd)" ]; then
+    that "Environment Modules loads it" loads tclsh "$(modulecmd)"
 else
     skip "Environment Modules is missing"
 fi
