@@ -58,7 +58,7 @@ struct test {
 #define TEST(function) {#function, function}
 
 /** Seconds after which a test that hangs is killed. */
-#define SECONDS_MAX 60
+#define SECONDS_MAX 300
 
 /** A directory that is not under test. */
 static const char *outside;
