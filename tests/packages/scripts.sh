@@ -61,6 +61,23 @@ END
         grep -qx '1 passed, 1 failed, 0 skipped' <(tail -n 1 "$work/summary")
 }
 
+# A test of a check that lacks a program, while the others of the check run.
+skipped_tests_of_programs_are_counted() {
+    local copy=$work/checks
+    mkdir -p "$copy" "$work/under-test" && cp tests/programs/{run,lib}.sh "$copy/" && cat >"$copy/example.sh" <<'END' || return
+. "$(dirname "$0")/lib.sh"
+test_with() { has sh; }
+test_without() {
+    has no-such-program || return 0
+    false
+}
+run_tests
+END
+    LOGS=$work/logs "$copy/run.sh" "$work/under-test" >"$work/summary" &&
+        grep -qx ' *skipped test_without: no-such-program is not installed' "$work/summary" &&
+        grep -q '^1 passed, 0 failed, 1 skipped; ' "$work/summary"
+}
+
 unknown_commit_is_refused() {
     ! scripts/quick.sh no-such-commit
 }
@@ -69,5 +86,6 @@ that "the configuration of another cluster is not removed" foreign_cluster_stays
 that "a folder that exists keeps its mode" existing_folder_keeps_its_mode
 with jq "programs that fail are reported" failing_programs_are_reported
 that "failures that a suite counts are reported, whatever its status" counted_failures_are_reported
+that "skipped tests of programs are counted" skipped_tests_of_programs_are_counted
 that "changes since an unknown commit cannot be checked" unknown_commit_is_refused
 summary

@@ -39,7 +39,7 @@ test_tar_changes() {
 test_tar_compressed() {
     tree t
     for program in gzip bzip2 xz zstd; do
-        command -v $program >/dev/null || continue
+        has $program || continue
         tar c --use-compress-program=$program -f t.tar.$program t
         mkdir $program
         tar x --use-compress-program=$program -f t.tar.$program -C $program
@@ -97,7 +97,7 @@ test_gzip() {
 }
 
 test_cpio() {
-    command -v cpio >/dev/null || return 0
+    has cpio || return 0
     tree t
     (cd t && find . -print0 | cpio -0 -o -H newc --quiet) >t.cpio
     mkdir x
@@ -109,7 +109,7 @@ test_cpio() {
 }
 
 test_zip() {
-    command -v zip >/dev/null && command -v unzip >/dev/null || return 0
+    has zip unzip || return 0
     tree t
     zip -q -r -y t.zip t
     unzip -q -t t.zip
@@ -124,7 +124,7 @@ test_zip() {
 }
 
 test_ar() {
-    command -v ar >/dev/null || return 0
+    has ar || return 0
     seq 100 >one
     seq 200 >two
     ar rc lib.a one two

@@ -34,10 +34,15 @@ built() {
     is "$(LD_LIBRARY_PATH=$PWD/installed/lib installed/bin/ask)" 43
 }
 
-test_make() { need make && built "Unix Makefiles"; }
+test_make() {
+    has make || return 0
+    built "Unix Makefiles"
+}
 
 test_ninja() {
-    ! command -v ninja >/dev/null || { built Ninja && is "$(ninja -C build | tail -n 1)" "ninja: no work to do."; }
+    has ninja || return 0
+    built Ninja
+    is "$(ninja -C build | tail -n 1)" "ninja: no work to do."
 }
 
 run_tests

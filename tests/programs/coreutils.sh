@@ -256,7 +256,10 @@ test_comparisons() {
     fails cmp -s one two
     diff -u one two >"patch" || true
     grep -q '^+changed$' patch
-    ! command -v patch >/dev/null || { patch -s one patch && cmp one two; }
+    if has patch; then
+        patch -s one patch
+        cmp one two
+    fi
     mkdir a b
     cp one a/x
     cp one b/x

@@ -23,7 +23,7 @@ test_sed() {
 }
 
 test_perl() {
-    command -v perl >/dev/null || return 0
+    has perl || return 0
     seq 1000 >file
     perl -pi -e 's/^7$/seven/' file
     perl -pi.orig -e '$_ = "" if $. > 10' file
@@ -54,7 +54,7 @@ test_awk() {
 }
 
 test_ed() {
-    command -v ed >/dev/null || return 0
+    has ed || return 0
     seq 10 >file
     printf '3d\n5s/6/six/\n$a\nlast\n.\n1,2w top\nw\nq\n' | ed -s file
     is "$(tr '\n' ' ' <file)" "1 2 4 5 six 7 8 9 10 last "
@@ -62,7 +62,7 @@ test_ed() {
 }
 
 test_vi() {
-    editor=$(command -v vim || command -v vim.tiny) || return 0
+    editor=$(command -v vim || command -v vim.tiny) || { skip "vim is not installed"; return 0; }
     seq 10 >file
     chmod 600 file
     "$editor" -es -u NONE -i NONE -c 'set backup swapfile backupskip=' -c '2d' -c '%s/7/seven/' -c 'w' -c 'w other' -c 'q!' file </dev/null

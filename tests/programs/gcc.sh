@@ -97,7 +97,7 @@ test_shared_library_and_tools() {
 }
 
 test_cplusplus() {
-    command -v g++ >/dev/null || return 0
+    has g++ || return 0
     cat >main.cpp <<'END'
 #include <filesystem>
 #include <fstream>

@@ -12,6 +12,19 @@ need() {
     done
 }
 
+# skip WHY: reports that the running test, or a part of it, is skipped. run.sh counts these lines.
+skip() {
+    echo "skipped $test: $1" >&2
+}
+
+# has COMMAND...: false, and the running test is reported as skipped, if one of them is missing: `has ed || return 0`.
+has() {
+    local command
+    for command; do
+        command -v "$command" >/dev/null || { skip "$command is not installed"; return 1; }
+    done
+}
+
 # has_mpi FLAVOUR: true if programs can be built with it. Debian installs the compiler's command without the headers, too.
 has_mpi() {
     echo '#include <mpi.h>' | "mpicc.$1" -E - >/dev/null 2>&1

@@ -9,7 +9,8 @@ make_files() {
     {
         echo 'netcdf a { dimensions: time = UNLIMITED; x = 500; variables: double time(time);
             time:units = "days since 2000-01-01"; float t(time, x); t:units = "K"; data: time = 0, 1, 2; t ='
-        seq -s , 1500 && echo '; }'
+        seq -s , 1500
+        echo '; }'
     } >a.cdl
     local format
     for format in 1 2 3 4 5; do ncgen -k $format -o "$format.nc" a.cdl; done
@@ -49,7 +50,11 @@ in_both() {
     local place
     for place in here "$outside/there"; do
         mkdir -p "$place"
-        (cd "$place" && make_files && "$1")
+        (
+            cd "$place"
+            make_files
+            "$1"
+        )
     done
     is "$(ls here)" "$(ls "$outside/there")"
     (cd here && find . -type f ! -name '*.h5' ! -name '[34]*.nc' ! -name 'deflated.nc') | while read -r file; do
@@ -58,8 +63,20 @@ in_both() {
 }
 
 test_netcdf() { in_both libraries; }
-test_hdf5() { ! command -v h5repack >/dev/null || in_both hdf5; }
-test_nco() { ! command -v ncrename >/dev/null || in_both nco; }
-test_cdo() { ! command -v cdo >/dev/null || in_both climate; }
+
+test_hdf5() {
+    has h5repack || return 0
+    in_both hdf5
+}
+
+test_nco() {
+    has ncrename || return 0
+    in_both nco
+}
+
+test_cdo() {
+    has cdo || return 0
+    in_both climate
+}
 
 run_tests

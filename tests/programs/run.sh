@@ -5,7 +5,8 @@
 #   DIR   a directory of the file system under test; each check works in its own directory below it
 #   NAME  a check, without .sh, .py or .c; default: all
 #
-# Each check has a line: `ok`, `FAILED` with the path of its log, or `skipped` with what is missing.
+# Each check has a line: `ok`, `FAILED` with the path of its log, or `skipped` with what is missing. So has each test of a
+# shell check that is skipped; it is counted as well.
 # The status is 0 if no check failed.
 #
 # environment: WITH    a command that starts each check, as in WITH="esker run tank/home --"
@@ -68,16 +69,23 @@ check() {
     fi
 }
 
+# skipped_tests LOG: shows and counts the tests that a check has skipped.
+skipped_tests() {
+    grep -a '^skipped test_' "$1" | sed 's/^/         /'
+    skipped=$((skipped + $(grep -ac '^skipped test_' "$1")))
+}
+
 report() {
     local name=$1 log=$logs/$1.log
     check "$name" >"$log" 2>&1
     case $? in
-        0) passed=$((passed + 1)) && echo "ok       $name" ;;
+        0) passed=$((passed + 1)) && echo "ok       $name" && skipped_tests "$log" ;;
         77) skipped=$((skipped + 1)) && echo "skipped  $name: $(tail -n 1 "$log")" ;;
         *)
             failed=$((failed + 1)) && echo "FAILED   $name: $log"
             grep -a '^FAILED' "$log" | sed 's/^/         /'
             tail -n "${TAIL:-40}" "$log" | sed 's/^/    | /'
+            skipped_tests "$log"
             ;;
     esac
 }

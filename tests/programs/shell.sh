@@ -204,7 +204,7 @@ test_sourced() {
 }
 
 test_dash() {
-    command -v dash >/dev/null || return 0
+    has dash || return 0
     dash -ec '
         i=0
         while [ $i -lt 200 ]; do echo $i >>numbers; i=$((i + 1)); done

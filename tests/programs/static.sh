@@ -44,7 +44,7 @@ test_deep() {
 
 test_started_there() {
     mkdir -p other
-    command -v python3 || return 0
+    has python3 || return 0
     wrote other/file python3 -c 'import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:], cwd="other"))' "$writer" file
 }
 
