@@ -50,19 +50,32 @@ count_fields() {
     "$ESKER" fields list --store "$1" | wc -l
 }
 
-# A field that is there, and one that another process writes meanwhile.
-followed_fields() {
-    local follower
-    built "${CC:-cc}" follow || return
-    "$work/follow" --seconds 5 tank grib message=1 >"$work/followed" &
-    follower=$!
-    until grep -q 'one.grib.*: 20 bytes' "$work/followed"; do
-        kill -0 "$follower" || return
+# waits_for FOLLOWER TEXT: waits until the program has printed the text; fails if it ends before.
+waits_for() {
+    until grep -q "$2" "$work/followed"; do
+        kill -0 "$1" || return
         sleep 0.1
     done
-    cp "$work/one.grib" "$work/three.grib"
-    "$work/fields" write tank grib "$work/three.grib" >/dev/null && wait "$follower" &&
-        grep -q '^message: 1$' "$work/followed" && grep -q 'three.grib.*: 20 bytes, sum ' "$work/followed"
+}
+
+# Another process writes a field while the program runs.
+follows_new_fields() {
+    waits_for "$1" 'one.grib.*: 20 bytes' && cp "$work/one.grib" "$work/three.grib" &&
+        "$work/fields" write tank grib "$work/three.grib" >/dev/null &&
+        waits_for "$1" 'three.grib.*: 20 bytes, sum ' && grep -q '^message: 1$' "$work/followed"
+}
+
+# A field that is there, and one that is written later. The program ends if no field comes.
+followed_fields() {
+    local follower status
+    built "${CC:-cc}" follow || return
+    "$work/follow" --seconds 120 tank grib message=1 >"$work/followed" &
+    follower=$!
+    follows_new_fields "$follower"
+    status=$?
+    kill "$follower"
+    wait "$follower"
+    [ $status = 0 ] && "$work/follow" --seconds 1 tank grib message=1 >"$work/followed"
 }
 
 # shape POOL/CONT NAME: the lengths of a tensor.
