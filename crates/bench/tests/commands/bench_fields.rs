@@ -135,7 +135,7 @@ fn messages_of_a_file_are_archived_under_their_own_keys() {
     let grib = format!("--path $DIR --grib {file} --no-watch --verify -i 1 --procs 2");
     let (table, report) = measure(&bench, &grib);
     if table.contains("archive-grib is left out") {
-        return;
+        return esker_testing::skip("ecCodes is missing, so archive-grib is left out");
     }
     let of_grib: Vec<_> =
         phases(&report).into_iter().filter(|run| run.1 == "archive-grib").collect();

@@ -106,8 +106,11 @@ impl Drop for Folder {
 /// The tree that the environment names: a mount, or a directory behind the preloaded library.
 #[test]
 fn the_directory_of_the_environment_agrees_with_memory() {
-    if let Some(subject) = Replay::from_environment() {
-        agree(esker_testing::seed(), rounds(100), &Replay::in_memory(), &subject);
+    match Replay::from_environment() {
+        Some(subject) => {
+            agree(esker_testing::seed(), rounds(100), &Replay::in_memory(), &subject);
+        }
+        None => esker_testing::skip("the environment names no directory"),
     }
 }
 
