@@ -27,11 +27,12 @@ DAOS = {
 
 
 class Door:
-    """A pool with a server, which tests may kill and start again."""
+    """A pool with a server, which tests may kill and start again. A `with` statement kills all servers that it has started."""
 
     def __init__(self, home, pool="tank"):
         """Create the pool, and a key for everything and one for reading."""
         self.home, self.pool, self.process, self.url = home, pool, None, None
+        self.processes = []
         self.environment = {**os.environ, "ESKER_POOLS": str(home), **DAOS}
         if pool == "files":
             self.pool = "tank"
@@ -41,6 +42,17 @@ class Door:
         self.keys = home / "s3.keys"
         self.keys.write_text("WRITER secret\nREADER hidden read-only\n")
         self.keys.chmod(0o600)
+
+    def __enter__(self):
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_):
+        """Kill the servers that still run."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
+            process.stdout.close()
 
     def esker(self, *words):
         """Run the tool; return what it prints."""
@@ -52,6 +64,7 @@ class Door:
         command = [ESKER, "serve", "s3", self.pool, "--keys", self.keys, "--listen", "localhost:0", *options]
         with (self.home / "s3.log").open("a") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=self.environment)
+        self.processes.append(self.process)
         self.ready = json.loads(self.process.stdout.readline())
         self.url = self.ready["url"]
 
@@ -96,8 +109,7 @@ def _pool_of(item):
 @pytest.fixture(scope="session", params=POOLS)
 def door(request):
     """Return a server for all tests."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as home:
-        door = Door(pathlib.Path(home), request.param)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as home, Door(pathlib.Path(home), request.param) as door:
         door.start()
         yield door
         assert door.stop() == 0

@@ -15,12 +15,10 @@ MIB = 1 << 20
 @pytest.fixture
 def killed():
     """Return a server of a test's own."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as home:
-        door = Door(pathlib.Path(home))
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as home, Door(pathlib.Path(home)) as door:
         door.start()
         door.client().create_bucket(Bucket="home")
         yield door
-        door.kill()
 
 
 def content(key, round):

@@ -157,8 +157,7 @@ def all_of(clients, steps):
 @pytest.mark.parametrize("etag", ["md5", "xxh3"])
 def test_a_mixed_load_leaves_memory_flat(etag):
     """Clients find the objects that they put, and the server needs no more memory in the end than in the middle."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as home:
-        door = Door(pathlib.Path(home))
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as home, Door(pathlib.Path(home)) as door:
         door.start("--etag", etag)
         door.client().create_bucket(Bucket="den")
         clients = [Client(door, number) for number in range(CLIENTS)]

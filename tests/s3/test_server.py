@@ -34,11 +34,8 @@ HOSTILE_XML = [b"<", b"<Delete>" * 10000, b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;
 @pytest.fixture
 def own():
     """Return a server of a test's own, which it starts."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as home:
-        door = Door(pathlib.Path(home))
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as home, Door(pathlib.Path(home)) as door:
         yield door
-        if door.process.poll() is None:
-            door.kill()
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ PYTHON = os.environ.get("ESKER_SPARK_PYTHON")
 @pytest.mark.skipif(not PYTHON, reason="Spark needs java and mvn, and ESKER_SPARK is not to be none (scripts/s3.sh)")
 def test_pandas_and_a_job_read_files_of_spark():
     """The example prints the output in its comments."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as home:
-        door = Door(pathlib.Path(home))
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as home, Door(pathlib.Path(home)) as door:
         door.start()
         s3 = door.client()
         s3.create_bucket(Bucket="home")
