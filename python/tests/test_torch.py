@@ -216,6 +216,11 @@ def test_loaders_refuse_invalid_arguments(values):
     for options, message in refused:
         with pytest.raises(ValueError, match=message):
             esker.torch.DataLoader(dataset, **{"batch_size": 8, **options})
+    for option in ("sampler", "batch_sampler"):
+        for source in (dataset, esker.torch.Dataset(values)):
+            with pytest.raises(TypeError, match=f"^{option} is not taken.*shuffle, seed, rank and ranks"):
+                esker.torch.DataLoader(source, 8, **{option: [[0, 1]]})
+    assert len(esker.torch.DataLoader(esker.torch.Dataset(values), 8, sampler=None)) == -(-COUNT // 8)
     with pytest.raises(ValueError, match="at least 1"):
         esker.torch.IterableDataset(values, batch_size=0)
     with pytest.raises(ValueError, match="at least 1"):

@@ -28,6 +28,14 @@ class _Numbers(Sampler):
         return len(Order(self._count, **self._options))
 
 
+def _refuse_samplers(options: Mapping[str, Any]) -> None:
+    """Raise if a sampler is among the options: it would be replaced by the loader's own."""
+    for name in ("sampler", "batch_sampler"):
+        if options.get(name) is not None:
+            remedy = "give shuffle, seed, rank and ranks, or use torch's own DataLoader"
+            raise TypeError(f"{name} is not taken, because this DataLoader has its own order: {remedy}")
+
+
 class DataLoader(Resumable, torch.utils.data.DataLoader):
     """torch's DataLoader, shuffled by seed and epoch, and resumable.
 
@@ -50,6 +58,7 @@ class DataLoader(Resumable, torch.utils.data.DataLoader):
         **options: Any,
     ) -> None:
         """Take the arguments of torch's DataLoader, except samplers, and those that determine the order."""
+        _refuse_samplers(options)
         self._numbers: _Numbers | None = None
         if not isinstance(dataset, IterableDataset):
             order = {"shuffle": shuffle, "rank": rank, "ranks": ranks}
