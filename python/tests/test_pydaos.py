@@ -85,6 +85,60 @@ def test_destroying(cont):
         cont.destroy("airport")
 
 
+def _fail(*_):
+    """Fail in place of a step."""
+    raise esker.NoSpace(28, "the pool is full")
+
+
+def test_destroying_can_be_repeated(cont, monkeypatch):
+    cont.dict("stadium", CITIES)
+    with monkeypatch.context() as patch:
+        patch.setattr(esker.Kv, "clear", _fail)
+        with pytest.raises(pydaos.PyDError, match="the pool is full"):
+            cont.destroy("stadium")
+    assert "stadium" in cont
+    cont.destroy("stadium")
+    assert "stadium" not in cont and not cont.dict("stadium")
+
+
+def test_destroying_an_array_can_be_repeated(cont, monkeypatch):
+    pytest.importorskip("numpy")
+    cont.array("field", [1.0])
+    with monkeypatch.context() as patch:
+        patch.setattr(esker.Kv, "discard", _fail)
+        with pytest.raises(pydaos.PyDError, match="the pool is full"):
+            cont.destroy("field")
+    cont.destroy("field")
+    assert "field" not in cont and len(cont.array("field")) == 0
+
+
+@pytest.mark.parametrize("step", [(pydaos.DCont, "_enter"), (esker.Array, "write")])
+def test_an_array_that_cannot_be_made_leaves_nothing(cont, monkeypatch, step):
+    pytest.importorskip("numpy")
+    before = set(cont._container.objects())
+    with monkeypatch.context() as patch:
+        patch.setattr(*step, _fail)
+        with pytest.raises(pydaos.PyDError, match="the pool is full"):
+            cont.array("field", [1.0, 2.0])
+    assert "field" not in cont and set(cont._container.objects()) <= {*before, cont._root.oid}
+    assert list(cont.array("field", [3.0])[:]) == [3.0]
+    with pytest.raises(pydaos.PyDError, match="'field' already exists"):
+        cont.array("field", [1.0])
+    assert list(cont["field"][:]) == [3.0]
+
+
+def test_an_array_of_esker_is_not_replaced(container):
+    pytest.importorskip("numpy")
+    container.create_array("field", 8).write(0, b"12345678")
+    cont = pydaos.DCont(container.pool.name, container.label)
+    with pytest.raises(pydaos.PyDError, match=r"'field' is an Array without an entry.*DER_EXIST"):
+        cont.array("field", [1.0])
+    assert "field" not in cont and container.array("field").read(0, 1) == b"12345678"
+    pydaos.check(container.pool.name, container.label)
+    cont.destroy(container.array("field").oid)
+    assert list(cont.array("field", [1.0])[:]) == [1.0]
+
+
 def test_esker_and_pydaos_see_the_same_objects(container):
     container.kv("stadium")["Rome"] = b"Olimpico"
     cont = pydaos.DCont(container.pool.name, container.uuid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from .. import Pool, errors
@@ -12,9 +13,10 @@ from ._dict import DDict
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import numpy
     from numpy.typing import ArrayLike
 
-    from .._esker import Container, _Mode
+    from .._esker import Container, Kv, Transaction, _Mode
 
 # The Key-Value of the names. The value of a name is "dict OID" or "array OID DTYPE".
 ROOT = ".pydaos"
@@ -88,13 +90,17 @@ class DCont:
     def get(self, name: str) -> Any:
         """The DDict or DArray with a name; raises DObjNotFound if it does not exist."""
         with failing("look up name"):
-            entry = self._root.get(name)
-            if entry is None:
-                raise DObjNotFound(name)
-            kind, oid, *dtype = entry.decode().split(" ")
+            kind, oid, *dtype = self._entry_of(name)
             if kind == "dict":
                 return DDict(name, self._container.kv(oid), self)
             return DArray(name, self._container.array(oid), self, *dtype)
+
+    def _entry_of(self, name: str) -> list[str]:
+        """The kind and object id of a name, and the type of an array's numbers."""
+        entry = self._root.get(name)
+        if entry is None:
+            raise DObjNotFound(name)
+        return entry.decode().split(" ")
 
     def dict(self, name: str, v: Mapping[str, str | bytes | None] | None = None, cid: str = "0") -> DDict:
         """Create a DDict with the items of `v`; a name that is in use is an error.
@@ -103,40 +109,71 @@ class DCont:
         """
         with failing("create DAOS dict"):
             kv = self._container.kv(name, oclass=_class(cid))
-            self._enter(name, f"dict {kv.oid}")
+            self._enter(self._root, name, f"dict {kv.oid}")
         made = DDict(name, kv, self)
         made.bput(v)
         return made
 
     def array(self, name: str, v: ArrayLike | None = None, cid: str = "0") -> DArray:
-        """Create a DArray with the numbers of `v`, by default none, of type float64."""
+        """Create a DArray with the numbers of `v`, by default none, of type float64.
+
+        If that fails, there is no object with the name.
+        """
         values = values_of(v)
         with failing("create DAOS array"):
-            self._refuse(name)
-            array = self._container.create_array(name, values.dtype.itemsize, oclass=_class(cid))
-            self._enter(name, f"array {array.oid} {values.dtype.str}")
-            if len(values):
-                array.write(0, values)
+            oid = self._create_array(name, values.dtype, cid)
+            try:
+                array = self._container.array(oid)
+                if len(values):
+                    array.write(0, values)
+            except BaseException:
+                with contextlib.suppress(errors.Error, DObjNotFound):
+                    self._remove(name)
+                raise
         return DArray(name, array, self, values.dtype)
 
-    def _refuse(self, name: str) -> None:
-        """Raise if the name is in use, or is that of the Key-Value with the names."""
+    def _create_array(self, name: str, dtype: numpy.dtype[Any], cid: str) -> str:
+        """Create an Array and add its name, both or neither; returns the object id."""
+
+        def create(tx: Transaction) -> str:
+            array = self._container.at(tx).create_array(name, dtype.itemsize, oclass=_class(cid))
+            self._enter(self._root.at(tx), name, f"array {array.oid} {dtype.str}")
+            return array.oid
+
+        try:
+            return self._container.transact(create)
+        except errors.Exists:
+            if name in self._root:
+                raise errors.Exists(17, f"{name!r} already exists") from None
+            remedy = "pydaos.check names it by its object id, and destroy removes it by that"
+            raise errors.Exists(17, f"{name!r} is an Array without an entry in {ROOT!r}: {remedy}") from None
+
+    @staticmethod
+    def _enter(root: Kv, name: str, entry: str) -> None:
+        """Add a name to `root`, where it must not be in use. If several processes add it, one succeeds."""
         if name == ROOT:
             raise errors.Invalid(22, f"{ROOT!r} holds the names of objects: use another name")
-        if name in self._root:
+        if name in root:
             raise errors.Exists(17, f"{name!r} already exists")
-
-    def _enter(self, name: str, entry: str) -> None:
-        """Add a name. If several processes add it, one succeeds."""
-        self._refuse(name)
-        self._root.put(name, entry.encode(), "insert")
+        root.put(name, entry.encode(), "insert")
 
     def destroy(self, name: str) -> None:
-        """Destroy the object with a name and all its content. Do not use open handles of it any more."""
-        found = self.get(name)
+        """Destroy the object with a name and all its content. Do not use open handles of it any more.
+
+        If that fails, the name stays, and it can be repeated.
+        """
         with failing("destroy DAOS object"):
-            del self._root[name]
-            found.oh.clear() if isinstance(found, DDict) else found.oh.destroy()
+            self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        """Remove the content of a name, which an interrupted call may have removed already, then the name."""
+        kind, oid, *_ = self._entry_of(name)
+        if kind == "dict":
+            self._container.kv(oid).clear()
+        else:
+            with contextlib.suppress(errors.NotFound):
+                self._container.array(oid).destroy()
+        self._root.discard(name)
 
     def __getitem__(self, name: str) -> Any:
         return self.get(name)
