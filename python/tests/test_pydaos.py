@@ -173,10 +173,13 @@ def test_an_array(cont):
         found[0:3] = [1, 2]
     with pytest.raises(ValueError, match="2 dimensions"):
         cont.array("matrix", [[1.0]])
-    for times in (numpy.zeros(2, "M8[s]"), numpy.zeros(2, "m8[h]"), numpy.zeros(2, [("a", "M8[s]")])):
+    for dtype in ("M8[s]", "m8[h]", [("a", "M8[s]")], [("a", "i4"), ("b", "f4")], "S5", "U5", "V3", "O"):
         with pytest.raises(ValueError, match="has numbers, not"):
-            cont.array("times", times)
-        assert "times" not in cont
+            cont.array("others", numpy.zeros(2, dtype))
+        assert "others" not in cont
+    for dtype in ("?", "u1", "i8", "f2", "c16", ">f4"):
+        cont.array(dtype, numpy.ones(2, dtype))
+        assert cont[dtype].dtype == dtype and list(cont[dtype][:]) == [1, 1]
     cont.destroy("field")
     assert len(cont.array("field")) == 0 and cont["field"].dtype == "f8"
 

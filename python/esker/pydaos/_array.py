@@ -27,17 +27,19 @@ def _numpy() -> ModuleType:
     return numpy
 
 
+# Kinds of numpy's types that are numbers: truth values, integers, floating-point and complex numbers.
+_NUMBERS = "biufc"
+
+
 def values_of(v: ArrayLike | None) -> _NumpyArray:
     """The values of a list or an array as a one-dimensional numpy array; no values are float64."""
     numpy = _numpy()
     values: _NumpyArray = numpy.ascontiguousarray([] if v is None else v)
-    if values.ndim != 1 or values.dtype.hasobject:
+    if values.dtype.kind not in _NUMBERS:
+        remedy = "store numbers that stand for them, such as values.view('u1'), or each member of a structure"
+        raise ValueError(f"a DArray has numbers, not {values.dtype}: {remedy}")
+    if values.ndim != 1:
         raise ValueError(f"{values.ndim} dimensions of {values.dtype}: a DArray has one, of numbers")
-    try:
-        values.data.release()
-    except ValueError as error:
-        # numpy gives no access to the bytes of times.
-        raise ValueError(f"a DArray has numbers, not {values.dtype}: use values.view('i8')") from error
     return values
 
 
