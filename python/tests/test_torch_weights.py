@@ -223,6 +223,19 @@ def test_safetensors_in_an_array(container):
         esker.torch.save_safetensors(kept, container, "weights")
 
 
+def test_a_failed_save_of_safetensors_leaves_nothing(container, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    kept = tensors()
+    with monkeypatch.context() as patch:
+        patch.setattr(esker.Array, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            esker.torch.save_safetensors(kept, container, "weights")
+    array = esker.torch.save_safetensors(kept, container, "weights")
+    assert equal(esker.torch.load_safetensors(array), kept)
+
+
 @pytest.mark.usefixtures("one_node")
 def test_safetensors_are_not_copied(native):
     array = esker.torch.save_safetensors(tensors(), native, "weights")
@@ -262,5 +275,7 @@ def test_invalid_safetensors_are_refused(native):
     array.write(0, len(header).to_bytes(8, "little") + header.replace(b"F32", b"F33"))
     with pytest.raises(TypeError, match="F33"):
         esker.torch.load_safetensors(array)
+    with pytest.raises(ValueError, match="no tensor can have the name '__metadata__'"):
+        esker.torch.save_safetensors({"__metadata__": torch.zeros(2)}, native, "b")
     with pytest.raises(TypeError, match="complex128"):
         esker.torch.save_safetensors({"a": torch.zeros(2, dtype=torch.complex128)}, native, "b")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import math
@@ -12,7 +13,7 @@ import torch
 
 from .. import Array
 from .._samples import file_system
-from ..errors import Exists, Invalid, Overflow
+from ..errors import Error, Exists, Invalid, Overflow
 
 if TYPE_CHECKING:
     import os
@@ -43,6 +44,8 @@ _NAMES = {
 # Types that this release of torch has.
 _TYPES = {name: getattr(torch, known) for name, known in _NAMES.items() if hasattr(torch, known)}
 _CODES = {known: name for name, known in _TYPES.items()}
+# The entry of the header that is not a tensor.
+_METADATA = "__metadata__"
 # Length of the number before the header, and limit of the format for the header.
 _PREFIX, _HEADER_MAX = 8, 100_000_000
 
@@ -51,7 +54,9 @@ def _header(
     tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None
 ) -> tuple[bytes, dict[str, Any]]:
     """The header of a file with these tensors, and their offsets in the data; larger elements come first."""
-    entries: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    if _METADATA in tensors:
+        raise ValueError(f"no tensor can have the name {_METADATA!r} in the format: give it another name")
+    entries: dict[str, Any] = {_METADATA: metadata} if metadata else {}
     at = 0
     for name in sorted(tensors, key=lambda name: (-tensors[name].element_size(), name)):
         tensor = tensors[name]
@@ -77,17 +82,30 @@ def save_safetensors(
     """Store tensors as a new Array of a container, whose cells are the bytes of a safetensors file.
 
     `tensors` is a dict of names and tensors, `metadata` a dict of texts. The header is written last: an
-    Array whose writer was killed cannot be loaded. Returns the Array.
+    Array whose writer was killed cannot be loaded. If the save fails, the Array is destroyed. Returns the
+    Array.
     """
     header, entries = _header(tensors, metadata)
     array = _new_array(container, name)
+    try:
+        _write(array, tensors, header, entries)
+    except BaseException:
+        with contextlib.suppress(Error):
+            array.destroy()
+        raise
+    return array
+
+
+def _write(
+    array: Array, tensors: Mapping[str, torch.Tensor], header: bytes, entries: Mapping[str, Any]
+) -> None:
+    """Write the tensors of a file to their offsets, and then its header."""
     begin = _PREFIX + len(header)
     for name, tensor in tensors.items():
         if tensor.numel():
             whole = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
             array.write(begin + entries[name]["data_offsets"][0], whole.numpy())
     array.write(0, len(header).to_bytes(_PREFIX, "little") + header)
-    return array
 
 
 def _new_array(container: Container, name: str) -> Array:
@@ -122,7 +140,7 @@ def _load(read: Callable[[int, int], bytes], place: Callable[[int, int], Any]) -
     if not 0 < size <= _HEADER_MAX:
         raise Invalid(22, f"a header of {size} bytes: not a safetensors file, or one that is not finished")
     entries = json.loads(read(_PREFIX, size))
-    entries.pop("__metadata__", None)
+    entries.pop(_METADATA, None)
     return {name: _tensor(name, entry, _PREFIX + size, place) for name, entry in entries.items()}
 
 
