@@ -28,6 +28,16 @@ if TYPE_CHECKING:
     from ._esker import _Mode
     from ._zarr_files import ZarrFiles
 
+# Options that fsspec defines for every file system, and that libraries pass with those of the user.
+_BASE_OPTIONS = {
+    "asynchronous",
+    "batch_size",
+    "listings_expiry_time",
+    "loop",
+    "max_paths",
+    "skip_instance_cache",
+    "use_listings_cache",
+}
 # Size of the blocks in which files are copied, in bytes.
 COPY_BYTES = 4 << 20
 
@@ -36,6 +46,14 @@ def _label(url: str) -> str:
     """The label of a pool in a listing: for a pool over nodes, the name of its map."""
     name = posixpath.basename(url)
     return name.removesuffix(".map") if url.startswith("nodes:") else name
+
+
+def _refuse_unknown(options: Iterable[str]) -> None:
+    """Raise if one of the options is not one of fsspec's own, so that a misspelt option is not ignored."""
+    for name in options:
+        if name not in _BASE_OPTIONS:
+            known = "auto_mkdir, read_only and snapshot"
+            raise TypeError(f"{name!r} is not a storage option of esker://, which are {known}")
 
 
 def _names(path: str) -> list[str]:
@@ -54,6 +72,7 @@ class EskerFileSystem(AbstractFileSystem):
 
     With `auto_mkdir` (the default), missing parent directories of a new file are created. With
     `read_only`, nothing can be modified. `snapshot` (an epoch or a name) shows the files at that time.
+    Other options, except those of every fsspec file system, are refused.
     """
 
     protocol = "esker"
@@ -68,6 +87,7 @@ class EskerFileSystem(AbstractFileSystem):
         **storage_options: Any,
     ) -> None:
         """Set the options; nothing is opened yet."""
+        _refuse_unknown(storage_options)
         super().__init__(auto_mkdir=auto_mkdir, read_only=read_only, snapshot=snapshot, **storage_options)
         self.auto_mkdir, self.read_only, self.snapshot = auto_mkdir, read_only, snapshot
         self._mounted: dict[tuple[str, str], FileSystem | ZarrFiles] = {}

@@ -275,6 +275,17 @@ def test_read_only_and_snapshots(root, posix):
     assert not fs.exists(f"{path}-new")
 
 
+def test_unknown_options_are_refused(root):
+    for option in ("snapshto", "readonly"):
+        with pytest.raises(TypeError, match=f"'{option}' is not a storage option.*auto_mkdir, read_only"):
+            fsspec.open(f"{root}/a", **{option: True})
+    base = {"use_listings_cache": False, "skip_instance_cache": True, "asynchronous": False, "loop": None}
+    fs = fsspec.filesystem("esker", **base, batch_size=4, max_paths=8, listings_expiry_time=1)
+    fs.pipe(f"{root}/a", b"1")
+    with fsspec.open(f"simplecache::{root}/a", esker={"read_only": True}) as file:
+        assert file.read() == b"1"
+
+
 def test_pickling(root):
     fs, path = fsspec.core.url_to_fs(root)
     fs.pipe(f"{path}/a", b"1")
