@@ -150,9 +150,11 @@ pub(super) mod tests {
     pub(in crate::store) fn store(name: &str) -> FieldStore {
         let name = format!("memory:{name}");
         let pool = Pool::connect(&name, OpenMode::ReadWrite).unwrap();
-        let store =
-            FieldStore::create(&pool, "fields", &Schema::parse("[a [b [c]]]", "test").unwrap());
-        store.unwrap()
+        FieldStore::create(&pool, "fields", &schema()).unwrap()
+    }
+
+    pub(in crate::store) fn schema() -> Schema {
+        Schema::parse("[a [b [c]]]", "test").unwrap()
     }
 
     fn key(c: u32) -> Key {

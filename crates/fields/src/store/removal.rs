@@ -3,16 +3,19 @@
 use super::list::MatchedIndex;
 use super::location::FieldLocation;
 use super::purge::Purged;
-use super::{FieldStore, all_akeys, damaged_catalogue_error, fetch_up_to, layout, put};
+use super::{BATCH, FieldStore, all_akeys, damaged_catalogue_error, fetch_up_to, layout, put};
 use crate::Key;
+use crate::limits::INDEX_STRIPES_MAX;
 use esker::{Access, Object, Wait, side_by_side, task};
-use esker_types::limits::AKEYS_PER_OP_MAX;
 use esker_types::ops::Cond;
 use esker_types::{ObjectId, Result};
 use std::collections::HashSet;
 
 /// Arrays that are removed at a time, on backends where that is faster.
 const REMOVED_MAX: usize = 64;
+
+/// Most bytes of an entry. Earlier versions listed a batch of each stripe in one entry; this one lists one batch.
+const ENTRY_BYTES_MAX: usize = INDEX_STRIPES_MAX as usize * BATCH * size_of::<u64>();
 
 /// Numbers of the arrays that lost their names together. The first is unique to this removal and identifies it.
 struct Removal(Vec<u64>);
@@ -49,11 +52,12 @@ impl FieldStore {
         found: &[(Key, &[u8])],
         may_go: impl Fn(&Key, &[u8]) -> bool,
     ) -> Result<u64> {
-        if found.is_empty() {
-            return Ok(0);
+        let mut stay = 0;
+        for part in found.chunks(BATCH) {
+            let (removal, stay_of_part) = self.remove_names(matched, part, &may_go)?;
+            self.finish(&removal)?;
+            stay += stay_of_part;
         }
-        let (removal, stay) = self.remove_names(matched, found, may_go)?;
-        self.finish(&removal)?;
         Ok(stay)
     }
 
@@ -154,8 +158,7 @@ impl FieldStore {
 
 /// The removal under an akey; `None` if another process has finished it since it was listed.
 fn fetch_removal(catalogue: &Object, akey: &[u8]) -> Result<Option<Removal>> {
-    let longest = AKEYS_PER_OP_MAX * size_of::<u64>();
-    let value = fetch_up_to(longest, catalogue, layout::REMOVALS, akey, Access::Latest)?;
+    let value = fetch_up_to(ENTRY_BYTES_MAX, catalogue, layout::REMOVALS, akey, Access::Latest)?;
     let Some(value) = value else { return Ok(None) };
     let removal = Removal::decode(&value)
         .filter(|removal| removal.akey().as_ref().map(|own| &own[..]) == Some(akey));
@@ -165,13 +168,21 @@ fn fetch_removal(catalogue: &Object, akey: &[u8]) -> Result<Option<Removal>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::purge::tests::{purge, store};
+    use crate::store::NewFields;
+    use crate::store::purge::tests::{purge, schema, store};
+    use esker::Pool;
     use esker_types::ErrorKind;
+    use esker_types::info::OpenMode;
 
     /// A wipe of three fields that stops between removing their names and their bytes.
     fn end_between(store: &FieldStore) -> Removal {
+        wipe_without_finish(store, 3).remove(0)
+    }
+
+    /// A wipe of fields of five bytes that stops between removing their names and their bytes.
+    fn wipe_without_finish(store: &FieldStore, count: u32) -> Vec<Removal> {
         let mut writer = store.writer();
-        for c in 0..3 {
+        for c in 0..count {
             writer.archive(&Key::parse(&format!("a=1,b=1,c={c}")).unwrap(), b"bytes").unwrap();
         }
         writer.flush().unwrap();
@@ -186,7 +197,7 @@ mod tests {
                 Ok(())
             })
             .unwrap();
-        removals.remove(0)
+        removals
     }
 
     #[test]
@@ -200,6 +211,20 @@ mod tests {
         assert_eq!(purge(&store).unwrap(), Purged::default());
         // A process that was slow, not dead, repeats the rest.
         store.finish(&removal).unwrap();
+    }
+
+    /// Earlier versions wrote entries of more than one batch for an index with several stripes.
+    #[test]
+    fn purge_finishes_an_interrupted_removal_of_several_stripes() {
+        let pool = Pool::connect("memory:removal-stripes", OpenMode::ReadWrite).unwrap();
+        let new = NewFields { stripes: Some(2) };
+        let store = FieldStore::create_with(&pool, "fields", &schema(), new).unwrap();
+        let removals = wipe_without_finish(&store, 6000);
+        assert!(removals.iter().any(|removal| removal.0.len() > BATCH));
+        assert_eq!(store.arrays_being_removed().unwrap().len(), 6000);
+        let left = Purged { removed: 6000, bytes: 30_000, ..Purged::default() };
+        assert_eq!(purge(&store).unwrap(), left);
+        assert_eq!(purge(&store).unwrap(), Purged::default());
     }
 
     /// The bytes of a field are no longer safe once its removal has begun, even if they are still stored.
