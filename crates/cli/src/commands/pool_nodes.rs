@@ -12,6 +12,7 @@ use crate::shapes;
 use crate::units::Bytes;
 use clap::{Args, ValueEnum};
 use esker::names;
+use esker::types::limits::NODES_MAX;
 use esker::types::{Error, ErrorKind, Result};
 use esker_nodes::{Map, Transport};
 use serde_json::json;
@@ -42,7 +43,7 @@ pub(crate) struct OverNodes {
     #[arg(long)]
     job: bool,
     /// Use only the first N nodes; with --launcher local, start N engines on this machine
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     nodes: Option<u32>,
     /// How to start engines [default: srun in a job of Slurm that has it, else ssh]
     #[arg(long, value_name = "WHAT", value_enum)]
@@ -241,6 +242,9 @@ impl OverNodes {
                 wanted.max(1)
             )));
         }
+        if wanted > NODES_MAX as usize {
+            return Err(too_many_nodes_error(wanted));
+        }
         hosts.truncate(wanted);
         let mut seen = HashSet::new();
         match hosts.iter().find(|host| !seen.insert(host.as_str())) {
@@ -250,6 +254,15 @@ impl OverNodes {
             _ => Ok(hosts),
         }
     }
+}
+
+#[cold]
+fn too_many_nodes_error(wanted: usize) -> Error {
+    invalid(format!(
+        "a pool has at most {NODES_MAX} nodes (NODES_MAX), and {} are named: use the first {NODES_MAX} with \
+         `--nodes {NODES_MAX}`, or create several pools",
+        shapes::count(wanted, "node")
+    ))
 }
 
 fn own_program() -> Result<PathBuf> {

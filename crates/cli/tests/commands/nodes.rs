@@ -449,6 +449,19 @@ fn killed_creation_leaves_nothing() {
     let _ = std::fs::OpenOptions::new().read(true).write(true).open(&fifo);
 }
 
+/// The limit is checked before any node is reached.
+#[test]
+fn more_nodes_than_a_pool_can_have_are_refused() {
+    let nodes = Nodes::new();
+    let ssh = nodes.fake_ssh("");
+    let named = ["--launcher", "ssh", "--ssh", &ssh, "--hosts", "n[1-513]"];
+    let message = nodes.site.message(&create(&named));
+    assert!(message.contains("at most 512 nodes") && message.contains("513"), "{message}");
+    let output = nodes.site.run(&create(&["--launcher", "local", "--nodes", "513"]));
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(!nodes.site.dir.join("reached").exists());
+}
+
 #[test]
 fn invalid_options_over_nodes_are_refused() {
     let nodes = Nodes::new();

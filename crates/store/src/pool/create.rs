@@ -16,7 +16,7 @@ use crate::shard::index_space;
 use crate::shared::control;
 use esker_os::run_on_threads;
 use esker_types::info::{Durability, Medium, Part};
-use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
+use esker_types::limits::{INDEX_BLOCKS_MAX, NODES_MAX, TARGETS_MAX};
 use esker_types::{ByteSize, Error, ErrorKind, Result, Uuid, check_pool_label};
 use std::fs;
 use std::fs::File;
@@ -533,6 +533,9 @@ fn version_of(spec: &PoolSpec, durability: Durability) -> Result<u32> {
         }),
         Part::WHOLE => Ok(FORMAT_VERSION),
         part if part.is_valid() => Ok(PART_VERSION),
+        Part { nodes, .. } if nodes > NODES_MAX => {
+            Err(invalid(format!("a pool of {nodes} nodes: it has at most {NODES_MAX} (NODES_MAX)")))
+        }
         Part { node, nodes } => {
             Err(invalid(format!("a pool has no node {node} of {nodes}, counted from 0")))
         }
