@@ -117,12 +117,12 @@ impl Sink {
         Ok(Self { name: path.display().to_string(), inner })
     }
 
-    /// Refuses a terminal, since the output is binary.
+    /// Refuses a terminal, since the output is binary. `remedy` says how to name a file.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if it is one.
-    pub(crate) fn refuse_terminal(&self) -> Result<()> {
-        if self.is_terminal() { Err(binary()) } else { Ok(()) }
+    pub(crate) fn refuse_terminal(&self, remedy: &str) -> Result<()> {
+        if self.is_terminal() { Err(binary(remedy)) } else { Ok(()) }
     }
 
     /// A bar over the bytes that are written, hidden if they go to a terminal themselves.
@@ -137,7 +137,7 @@ impl Sink {
     /// Writes all of `bytes`. On a terminal, they must be text.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         if self.is_terminal() && is_binary(bytes) {
-            return Err(binary());
+            return Err(binary(WITH_OPTION));
         }
         self.write_all(bytes).map_err(|error| self.write_error(&error))
     }
@@ -185,10 +185,15 @@ pub(super) fn is_binary(bytes: &[u8]) -> bool {
     bytes.contains(&0) || wrong.is_some_and(|error| error.error_len().is_some())
 }
 
-/// The error for binary data on a terminal.
+/// Remedy of commands with the option `-o FILE`.
+pub(crate) const WITH_OPTION: &str = "name a file with -o";
+
+/// The error for binary data on a terminal. `remedy` says how to name a file.
 #[cold]
-pub(super) fn binary() -> Error {
-    let message = "this is binary data, which a terminal cannot show: name a file with -o, or redirect the output";
+pub(super) fn binary(remedy: &str) -> Error {
+    let message = format!(
+        "this is binary data, which a terminal cannot show: {remedy}, or redirect the output"
+    );
     Error::new(ErrorKind::Invalid, message)
 }
 

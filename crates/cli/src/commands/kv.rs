@@ -10,6 +10,7 @@ use esker::types::{Error, ErrorKind, ObjectType, Result};
 use esker::{Access, Container, Kv, Wait};
 use serde_json::json;
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 
 /// Keys that are listed at a time.
 const KEYS_PER_CALL: usize = 4096;
@@ -58,6 +59,7 @@ pub(crate) struct Put {
 #[command(after_long_help = format!("Examples:
   esker kv get tank/run1 index t2m
   esker kv get tank/run1 index t2m --snapshot monday
+  esker kv get tank/run1 index grid -o grid.json
 
 {NAMING}"))]
 pub(crate) struct Get {
@@ -66,6 +68,9 @@ pub(crate) struct Get {
     /// Key
     #[arg(value_name = "KEY")]
     key: String,
+    /// File, or - for standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
     #[command(flatten)]
     snapshot: SnapshotArg,
 }
@@ -179,9 +184,15 @@ impl Get {
             "size_bytes": value.len(),
             "value": shapes::bytes(&value),
         });
+        if self.output != Path::new("-") {
+            let mut sink = files::Sink::create(&self.output)?;
+            sink.write(&value)?;
+            sink.finish()?;
+            return Ok(Answer::new(response, ""));
+        }
         if !json && std::io::stdout().is_terminal() {
             if files::is_binary(&value) {
-                return Err(files::binary());
+                return Err(files::binary(files::WITH_OPTION));
             }
             value.push(b'\n');
         }

@@ -172,6 +172,29 @@ fn binary_data_is_not_written_to_a_terminal() {
     assert_eq!(site.run(&["array", "get", "tank", "run1", "binary"]).stdout, [0; 100]);
 }
 
+/// The error about binary data on a terminal names an option, which all of these commands have.
+#[test]
+fn binary_data_is_written_to_a_file_by_the_option_of_the_error() {
+    let site = Site::with_container();
+    let (binary, out) = (site.file("binary", &[0; 100]), site.dir.join("out"));
+    site.ok(&["cont", "create", "tank", "home", "--type", "posix"]);
+    site.ok(&["fs", "import", &binary, "tank/home:/binary"]);
+    site.ok(&["array", "put", "tank", "run1", "binary", &binary]);
+    site.ok(&["kv", "put", "tank", "run1", "values", "binary", &format!("@{binary}")]);
+    for get in [
+        &["fs", "cat", "tank/home:/binary"][..],
+        &["array", "get", "tank", "run1", "binary"],
+        &["kv", "get", "tank", "run1", "values", "binary"],
+    ] {
+        let (done, said) = site.on_terminal(get, "");
+        assert!(!done && said.contains("name a file with -o"), "{get:?}: {said}");
+        let (done, said) = site.on_terminal(&[get, &["-o", out.to_str().unwrap()]].concat(), "");
+        assert!(done && !said.contains('\0'), "{get:?}: {said}");
+        assert_eq!(std::fs::read(&out).unwrap(), [0; 100], "{get:?}");
+        std::fs::remove_file(&out).unwrap();
+    }
+}
+
 /// The command waits for the value, which looks as if it hung.
 #[test]
 fn value_that_is_read_from_a_terminal_is_announced() {

@@ -41,11 +41,13 @@ fn files_of_numpy_come_back() {
     let scalar = npy(">f4", "False", "()", &[1, 2, 3, 4]);
     site.feed(&["tensor", "put", "tank/t", "-", "--name", "scalar"], &scalar);
     assert_eq!(get("scalar"), scalar);
-    for command in
-        [&["tensor", "get", "tank/t", "f"][..], &["tensor", "export", "tank/t", "f", "-"]]
-    {
+    for (command, remedy) in [
+        (&["tensor", "get", "tank/t", "f"][..], "name a file with -o"),
+        (&["tensor", "export", "tank/t", "f", "-"], "name a file in place of -"),
+    ] {
         let (done, said) = site.on_terminal(command, "");
-        assert!(!done && said.contains("binary data") && !said.contains("NUMPY"), "{said}");
+        assert!(!done && said.contains("binary data") && said.contains(remedy), "{said}");
+        assert!(!said.contains("NUMPY"), "{said}");
     }
 }
 

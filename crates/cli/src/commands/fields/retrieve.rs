@@ -1,6 +1,6 @@
 //! `esker fields retrieve`: reading fields by request.
 use super::select::{NAMING, RequestArg, StoreArg};
-use crate::commands::files::Sink;
+use crate::commands::files::{Sink, WITH_OPTION};
 use crate::output::{Answer, Bar};
 use crate::shapes::count;
 use crate::units::Bytes;
@@ -46,7 +46,7 @@ impl Retrieve {
         let (fields, missing) = self.find(&store)?;
         let total = fields.iter().map(Field::bytes).sum();
         let mut sink = Sink::create(&self.output)?;
-        sink.refuse_terminal()?;
+        sink.refuse_terminal(WITH_OPTION)?;
         write(&fields, total, &mut sink)?;
         sink.finish()?;
         let response = json!({"fields": fields.len(), "size_bytes": total, "missing": missing});

@@ -11,7 +11,7 @@ use dfs::transfer::BUFFER_BYTES;
 use dfs::{Attr, File, Follow, Kind, Node, Open, Visit};
 use esker::types::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::PathBuf;
 
 /// List directories
 ///
@@ -139,6 +139,7 @@ impl Ls {
 #[command(after_long_help = format!("Examples:
   esker fs cat tank/home:/notes.txt
   esker fs cat --offset 1M --length 4K tank/home:/data/big | xxd
+  esker fs cat tank/home:/part-1 tank/home:/part-2 -o whole
 
 {NAMING}"))]
 pub(crate) struct Cat {
@@ -151,6 +152,9 @@ pub(crate) struct Cat {
     /// Write at most this much of each file
     #[arg(long, value_name = "SIZE")]
     length: Option<Bytes>,
+    /// File, or - for standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
 }
 
 impl Cat {
@@ -161,7 +165,7 @@ impl Cat {
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let (mut mounts, mut buffer) = (Mounts::reading(), vec![0; BUFFER_BYTES]);
-        let mut out = Sink::create(Path::new("-"))?;
+        let mut out = Sink::create(&self.output)?;
         for path in &self.paths {
             let file = mounts.node(path, Follow::All)?.open(Open::READ);
             let file = file.map_err(|error| at(path, &error))?;

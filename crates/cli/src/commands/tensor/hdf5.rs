@@ -54,7 +54,7 @@ impl Export {
             true => Some(hdf5::write_virtual(&tensor, &self.file, progress)?),
             false if is_stream => {
                 let mut sink = Sink::create(&self.file)?;
-                sink.refuse_terminal()?;
+                sink.refuse_terminal("name a file in place of -")?;
                 hdf5::write_to(&tensor, &mut sink, "standard output", progress)?;
                 sink.finish().map(|()| None)?
             }

@@ -179,7 +179,7 @@ impl Get {
         };
         let header = header.to_bytes()?;
         let mut sink = files::Sink::create(&self.output)?;
-        sink.refuse_terminal()?;
+        sink.refuse_terminal(files::WITH_OPTION)?;
         sink.write(&header)?;
         let bytes = copy(&tensor, &slabs, &mut sink)?;
         sink.finish()?;
