@@ -1,22 +1,23 @@
 //! `esker pool salvage`.
-use super::pool::PoolDirectory;
+use super::pool::{DurabilityArg, PoolDirectory};
 use crate::args::PoolArg;
 use crate::output::{Answer, Bar};
 use crate::shapes;
 use crate::units::Bytes;
 use clap::Args;
 use esker::copy::{self, Progress, Summary};
-use esker::types::info::OpenMode;
+use esker::types::info::{Durability, OpenMode};
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, names};
-use esker_store::{Losses, PoolSpec, Salvage as Remains, Superblock};
+use esker_store::{Access, Losses, PoolSpec, Salvage as Remains, Superblock};
 use serde_json::json;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const SALVAGING: &str = "\
 Use this for a pool that no longer opens, or if `esker pool check` reports damaged index pages. POOL is read, never \
-changed, and no process may use it meanwhile. NEW is created with the size, the targets and the durability of POOL, \
-unless you give others. If NEW turns out to be too small, it is removed again.
+changed, and no process may use it meanwhile. NEW is created with the size, the targets, the durability and the group \
+of POOL, unless you give others. If NEW turns out to be too small, it is removed again.
 
 Everything readable is copied: containers with their UUIDs, labels, attributes and properties, and objects as they are. \
 This includes Key-Values, Arrays, file systems and field stores. The checksums of values and of index records are \
@@ -51,12 +52,20 @@ pub(crate) struct Salvage {
     /// Number of targets of the new pool [default: the number of POOL]
     #[arg(long, value_name = "N")]
     targets: Option<u32>,
+    /// Failures that an acknowledged update of the new pool survives [default: the durability of POOL]
+    #[arg(long, value_name = "LEVEL")]
+    durability: Option<DurabilityArg>,
+    /// Let the members of this group use the new pool [default: the group of POOL, if that has one]
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
 }
 
 impl Salvage {
     pub(super) fn run(self) -> Result<Answer> {
-        let mut from = Remains::open(&names::find(&self.pool.pool)?)?;
-        let (path, made) = self.directory.create(&self.spec(from.superblock()))?;
+        let damaged = names::find(&self.pool.pool)?;
+        let mut from = Remains::open(&damaged)?;
+        let group = self.group(&damaged, from.superblock())?;
+        let (path, made) = self.directory.create(&self.spec(from.superblock(), group))?;
         match fill(&mut from, &path) {
             Ok(summary) => Ok(answer(&from, &path, &made, summary)),
             // Removes the new pool, so that the command can be repeated, perhaps with another size.
@@ -67,14 +76,26 @@ impl Salvage {
         }
     }
 
+    /// Group of the new pool: as given, or that of the damaged pool in `directory`. None if only the owner uses it.
+    fn group(&self, directory: &Path, damaged: &Superblock) -> Result<Option<String>> {
+        if self.group.is_some() || damaged.access == Access::Private {
+            return Ok(self.group.clone());
+        }
+        let status = std::fs::metadata(directory);
+        let status = status
+            .map_err(|error| Error::io(format!("reading {}", directory.display()), &error))?;
+        Ok(Some(status.gid().to_string()))
+    }
+
     /// Returns the specification of the new pool. Its size, targets and durability are those of the damaged pool unless
     /// an option sets them.
-    fn spec(&self, damaged: &Superblock) -> PoolSpec {
+    fn spec(&self, damaged: &Superblock, group: Option<String>) -> PoolSpec {
         let size = self.size.map_or_else(|| damaged.reserved_bytes(), |size| size.0);
         let alike = self.size.is_none() && self.targets.is_none();
         PoolSpec {
             targets: self.targets.or(Some(damaged.targets)),
-            durability: Some(damaged.durability),
+            durability: Some(self.durability.map_or(damaged.durability, Durability::from)),
+            group,
             guarded: damaged.guarded,
             write_buffer: Some(damaged.has_write_buffer()),
             segment_bytes: alike.then_some(damaged.segment_bytes),

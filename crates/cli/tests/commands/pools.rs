@@ -296,6 +296,29 @@ fn a_pool_with_a_damaged_page_is_salvaged_and_every_error_says_how() {
     assert!(!site.dir.join("small").exists());
 }
 
+#[test]
+fn salvaged_pool_keeps_durability_and_group_unless_others_are_given() {
+    let site = Site::new();
+    let group = std::fs::metadata(&site.dir).unwrap().gid().to_string();
+    let create = ["pool", "create", "tank", "--size", "32M", "--targets", "2"];
+    site.ok(&[&create[..], &["--durability", "process", "--group", &group]].concat());
+    let modes = |pool: &str| {
+        let status = site.dir.join(pool).metadata().unwrap();
+        (status.mode() & 0o7777, status.gid())
+    };
+    let salvaged = |new: &str, more: &[&str]| {
+        let report = site.json(&[&["pool", "salvage", "tank", new], more].concat());
+        (report["pool"]["durability"].as_str().unwrap().to_owned(), modes(new))
+    };
+    assert_eq!(salvaged("alike", &[]), ("process".to_owned(), modes("tank")));
+    let other = salvaged("other", &["--durability", "commit", "--group", &group]);
+    assert_eq!(other, ("commit".to_owned(), modes("tank")));
+    site.ok(&["pool", "create", "own", "--size", "32M", "--targets", "2"]);
+    site.ok(&["pool", "salvage", "own", "copy"]);
+    assert_eq!(modes("copy"), modes("own"));
+    assert_ne!(modes("copy").0, modes("alike").0);
+}
+
 /// The new pool is removed, and the same command with enough space creates it.
 #[test]
 fn a_salvage_without_room_leaves_nothing_behind() {
