@@ -81,7 +81,7 @@ pub(crate) struct Create {
     /// Let the members of this group use the pool [default: its owner only]
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
-    /// Initial share of the index in the space; it grows as needed [default: 4]
+    /// Share of the index in the space [default: 4, and it grows as needed; 12 on file systems where it cannot grow]
     #[arg(long, value_name = "PERCENT")]
     index_percent: Option<u32>,
     /// Size of a segment, a multiple of 4096 bytes [default: depends on the size of the pool]

@@ -43,7 +43,8 @@ pub struct PoolSpec {
     pub guarded: bool,
     /// Name or number of the group whose members may use the pool. By default only the owner may use it.
     pub group: Option<String>,
-    /// Initial share of the index in percent of the pool. By default 4.
+    /// Share of the index in percent of the pool, 1 to 90. By default 4, and the index grows as needed. On file systems
+    /// that cannot release a part of a file's space, the index cannot grow, and the default is 12.
     pub index_percent: Option<u32>,
     /// Bytes of a segment, a multiple of 4096. By default chosen by the size of the pool.
     pub segment_bytes: Option<u64>,
