@@ -42,8 +42,8 @@ pub(crate) enum PoolCommand {
 /// medium: memory (tmpfs, DAX) or block. Network file systems are refused.
 ///
 /// NAME may also be the URL of another kind of pool. posix:/path/NAME is a pool of plain files on any file system,
-/// network file systems included. It reserves no space, has no snapshots, and takes no option but --fsync.
-/// rados:CEPH_POOL?conf=FILE is a pool on Ceph, which takes no option.
+/// network file systems included. It reserves no space, has no snapshots, and takes no options but --fsync and
+/// --parents. rados:CEPH_POOL?conf=FILE is a pool on Ceph, which takes no option.
 ///
 /// --hosts, --hostfile or --job create one pool over several nodes, with the given size on each, and start an engine on
 /// each of them. `esker pool destroy` ends the engines.
@@ -225,7 +225,11 @@ impl Create {
 
     fn create_posix(&self, url: &PosixUrl) -> Result<Answer> {
         if self.reserves() {
-            let message = "a posix: pool reserves no space and takes no option but --fsync: leave out the others";
+            let message = "a posix: pool reserves no space and takes no options but --fsync and --parents: leave out the others";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        if self.fsync && url.fsync == Some(false) {
+            let message = "--fsync contradicts ?fsync=off in the URL: leave out one of them";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         url.path

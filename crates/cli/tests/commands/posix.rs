@@ -46,6 +46,9 @@ fn unsupported_commands_on_posix_pools_are_refused_with_a_reason() {
     for option in [&["--hosts", "n[1-4]"][..], &["--job"], &["--tls"], &["--lifetime", "1h"]] {
         assert_eq!(kind(&[&["pool", "create", &url][..], option].concat()), "invalid");
     }
+    let message = site.message(&["pool", "create", &format!("{url}?fsync=off"), "--fsync"]);
+    assert!(message.contains("--fsync contradicts"), "{message}");
+    assert!(!site.dir.join("files").exists());
     let below = format!("posix:{}/a/b/files", site.dir.display());
     assert_eq!(kind(&["pool", "create", &below]), "not_found");
     site.ok(&["pool", "create", &url]);
