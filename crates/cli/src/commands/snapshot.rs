@@ -19,7 +19,8 @@ pub(crate) enum SnapshotCommand {
 
 /// Create a snapshot of a container
 ///
-/// The option --snapshot of `esker kv`, `esker array`, `esker object` and `esker mount` reads it.
+/// The option --snapshot of `esker kv`, `esker array`, `esker object`, `esker tensor`, `esker cont copy` and
+/// `esker mount` reads it.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker cont snapshot create tank/run1 monday
