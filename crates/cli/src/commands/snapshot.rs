@@ -3,9 +3,9 @@ use crate::args::ContainerArg;
 use crate::output::{Answer, Table};
 use crate::shapes;
 use clap::{Args, Subcommand};
-use esker::Wait;
 use esker::types::info::{OpenMode, SnapshotInfo};
-use esker::types::{Error, ErrorKind, Result};
+use esker::types::{Epoch, Error, ErrorKind, Result};
+use esker::{Container, Wait};
 use serde_json::json;
 
 /// Create, list and destroy snapshots
@@ -61,7 +61,7 @@ pub(crate) struct Destroy {
     snap: Option<String>,
     /// The epoch, as an option
     #[arg(long, value_name = "EPOCH", conflicts_with_all = ["snapshot", "snap"], hide = true)]
-    epc: Option<String>,
+    epc: Option<u64>,
 }
 
 impl SnapshotCommand {
@@ -121,12 +121,39 @@ impl List {
 impl Destroy {
     fn run(self) -> Result<Answer> {
         let container = self.container.open(OpenMode::ReadWrite)?;
-        let named = self.snapshot.or(self.snap).or(self.epc).unwrap_or_default();
-        let epoch = container.find_snapshot(&named).wait()?;
+        let epoch = self.find(&container)?;
         container.destroy_snapshot(epoch).wait()?;
         Ok(Answer::confirmation(
             json!({"epoch": epoch.0}),
             format!("destroyed snapshot at epoch {}", epoch.0),
         ))
+    }
+
+    /// The epoch of the snapshot. `--snap` finds names only and `--epc` epochs only, because a snapshot may be named
+    /// like the epoch of another one.
+    fn find(&self, container: &Container) -> Result<Epoch> {
+        if let Some(name) = &self.snapshot {
+            return container.find_snapshot(name).wait();
+        }
+        let is_it = |snapshot: &&SnapshotInfo| match (&self.snap, self.epc) {
+            (Some(name), _) => snapshot.name == *name,
+            (None, epoch) => Some(snapshot.epoch.0) == epoch,
+        };
+        let all = container.snapshots().wait()?;
+        let found = all.iter().rev().find(is_it);
+        found.map(|snapshot| snapshot.epoch).ok_or_else(|| self.missing_error())
+    }
+
+    #[cold]
+    fn missing_error(&self) -> Error {
+        let (pool, container) = (&self.container.pool.pool, &self.container.container);
+        let named = match (&self.snap, self.epc) {
+            (Some(name), _) => format!("{name:?}"),
+            (None, epoch) => format!("at epoch {}", epoch.unwrap_or_default()),
+        };
+        let message = format!(
+            "container {container} has no snapshot {named}: `esker cont snapshot list {pool} {container}` lists its snapshots"
+        );
+        Error::new(ErrorKind::NotFound, message)
     }
 }

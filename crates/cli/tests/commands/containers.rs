@@ -212,6 +212,26 @@ fn snapshots_keep_what_was_there() {
     );
 }
 
+/// A snapshot may be named like the epoch of another one.
+#[test]
+fn snapshots_are_destroyed_by_epoch_or_by_name_only() {
+    let site = Site::with_container();
+    let create = ["cont", "snapshot", "create", "tank", "run1"];
+    let destroy = ["cont", "snapshot", "destroy", "tank", "run1"];
+    let first = site.json(&[&create[..], &["first"]].concat())["epoch"].to_string();
+    let second = site.json(&[&create[..], &[first.as_str()]].concat())["epoch"].to_string();
+    for wrong in [["--snap", &second], ["--epc", "7"]] {
+        let message = site.message(&[&destroy[..], &wrong].concat());
+        assert!(message.contains("`esker cont snapshot list tank run1`"), "{message}");
+    }
+    let output = site.run(&[&destroy[..], &["--epc", "first"]].concat());
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let gone = site.json(&[&destroy[..], &["--epc", &first]].concat());
+    assert_eq!(gone["epoch"].to_string(), first);
+    let gone = site.json(&[&destroy[..], &["--snap", &first]].concat());
+    assert_eq!(gone["epoch"].to_string(), second);
+}
+
 #[test]
 fn attributes_of_pools_and_containers_are_kept() {
     let site = Site::with_container();
