@@ -2,7 +2,7 @@
 use crate::output;
 use crate::units::Bytes;
 use clap::error::{ContextKind, ContextValue, ErrorKind as UsageKind};
-use clap::{ColorChoice, Parser};
+use clap::{ColorChoice, Command, Parser};
 use esker::types::{Error, ErrorKind};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -18,10 +18,10 @@ pub fn parse_and_run<C: Parser>(
     let words: Vec<_> = words.into_iter().collect();
     let command = C::command().color(color_of(&words));
     let read = |found| C::from_arg_matches(&found).map_err(|error| error.format(&mut C::command()));
-    let parsed = command.try_get_matches_from(words).and_then(read);
+    let parsed = command.try_get_matches_from(&words).and_then(read);
     match parsed {
         Ok(command_line) => run(command_line),
-        Err(error) => explain(&with_tip(error)),
+        Err(error) => explain(&with_tip(error), wants_json(C::command(), &words)),
     }
 }
 
@@ -56,20 +56,38 @@ fn color_of(words: &[OsString]) -> ColorChoice {
 
 /// Refuses a command line with a message, as JSON if that is requested, and returns the exit status.
 pub(crate) fn refuse(message: &str) -> ExitCode {
-    if wants_json() {
+    let words: Vec<_> = std::env::args_os().collect();
+    if wants_json(crate::command(), &words) {
         return show_as_json(message);
     }
     output::say(message);
     ExitCode::from(USAGE)
 }
 
-fn wants_json() -> bool {
-    std::env::args_os().any(|argument| argument == "--json")
+/// True if the option for a JSON document is given. `--json` of some benchmarks is another option, with a file; after
+/// `--`, it belongs to another program.
+fn wants_json(mut whole: Command, words: &[OsString]) -> bool {
+    whole.build();
+    let mut command = &whole;
+    let words = words.iter().skip(1).map(|word| word.to_string_lossy());
+    for word in words.take_while(|word| word != "--") {
+        if word == "--json" && has_switch(command, "json") {
+            return true;
+        }
+        command = command.find_subcommand(&*word).unwrap_or(command);
+    }
+    false
+}
+
+/// True if the command has an option of this name without a value.
+fn has_switch(command: &Command, name: &str) -> bool {
+    let mut options = command.get_arguments();
+    options.any(|option| option.get_long() == Some(name) && !option.get_action().takes_values())
 }
 
 /// Prints the output of clap: an error, or the requested help or version.
-fn explain(error: &clap::Error) -> ExitCode {
-    if error.use_stderr() && wants_json() {
+fn explain(error: &clap::Error, as_json: bool) -> ExitCode {
+    if error.use_stderr() && as_json {
         return show_as_json(&first_line(error));
     }
     let _ = error.print();
@@ -97,6 +115,32 @@ pub fn show_as_json(message: &str) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::{Arg, ArgAction};
+
+    #[test]
+    fn usage_errors_are_json_documents_where_the_option_asks_for_one() {
+        let wants = |command: Command, line: &str| {
+            wants_json(command, &line.split(' ').map(OsString::from).collect::<Vec<_>>())
+        };
+        for (line, wanted) in [
+            ("esker --json pool create", true),
+            ("esker pool create tank --json", true),
+            ("esker nonsense --json", true),
+            ("esker pool create tank", false),
+            ("esker pool query -- --json", false),
+            ("esker run tank/home -- ls --json", false),
+            ("esker bench kv --json", false),
+        ] {
+            assert_eq!(wants(crate::command(), line), wanted, "{line}");
+        }
+        let bench = || {
+            let switch = Arg::new("root").long("json").action(ArgAction::SetTrue);
+            let file = Arg::new("json").long("json");
+            Command::new("bench").arg(switch).subcommand(Command::new("kv").arg(file))
+        };
+        assert!(wants(bench(), "esker-bench --json kv --odd"));
+        assert!(!wants(bench(), "esker-bench kv --odd --json file"));
+    }
 
     #[test]
     fn usage_errors_follow_the_option_for_colors() {
