@@ -183,15 +183,29 @@ pub(crate) struct Flags {
 impl Flags {
     /// Applies the flags. For a flag that is not given, the configuration counts.
     pub(crate) fn apply(&self) -> Result<(), Error> {
-        let config = config()?;
-        let color = config.get("color").and_then(|value| ColorArg::from_str(value, true).ok());
-        let progress = !self.no_progress && config.get("progress") != Some("off");
-        output::configure(self.quiet, progress, self.color.or(color).unwrap_or_default());
+        config()?;
+        let applied = self.or_configured(configured);
+        let color = applied.color.unwrap_or_default();
+        output::configure(applied.quiet, !applied.no_progress, color);
         Ok(())
     }
 
-    /// The flags as words, for the program of another command.
+    /// The flags, with values of the configuration for those that are not given.
+    fn or_configured<'a>(&self, configured: impl Fn(&str) -> Option<&'a str>) -> Self {
+        let color = || ColorArg::from_str(configured("color")?, true).ok();
+        Self {
+            no_progress: self.no_progress || configured("progress") == Some("off"),
+            color: self.color.or_else(color),
+            ..*self
+        }
+    }
+
+    /// The flags that apply, as words for the program of another command. That program does not read the configuration.
     pub(crate) fn words(&self) -> Vec<String> {
+        self.or_configured(configured).to_words()
+    }
+
+    fn to_words(self) -> Vec<String> {
         let switches =
             [("--json", self.json), ("--quiet", self.quiet), ("--no-progress", self.no_progress)];
         let switches =
@@ -359,6 +373,20 @@ mod tests {
             assert_eq!(separated(one), two);
             assert_eq!(separated(two), two);
         }
+    }
+
+    #[test]
+    fn configured_flags_are_passed_to_other_programs() {
+        let words = |flags: Flags, config: &[(&str, &'static str)]| {
+            let get = |key: &str| config.iter().find(|(known, _)| *known == key).map(|(_, it)| *it);
+            flags.or_configured(get).to_words().join(" ")
+        };
+        let (given, config) = (Flags::default(), [("progress", "off"), ("color", "never")]);
+        assert_eq!(words(given, &[]), "");
+        assert_eq!(words(given, &config), "--no-progress --color=never");
+        let given = Flags { json: true, color: Some(ColorArg::Always), ..given };
+        assert_eq!(words(given, &config), "--json --no-progress --color=always");
+        assert_eq!(words(given, &[("progress", "on")]), "--json --color=always");
     }
 
     #[test]
