@@ -59,10 +59,11 @@ fn place<'a>(before: &[&'a str], last: &str) -> Option<Place<'a>> {
     if last.starts_with('-') {
         return None;
     }
-    if matches!(before.last(), Some(&"--store" | &"-s")) && before.get(1) == Some(&"fields") {
+    let whole = command();
+    let group = group(&whole, before);
+    if matches!(before.last(), Some(&"--store" | &"-s")) && group == Some("fields") {
         return Some(Place::Both(""));
     }
-    let whole = command();
     // A placeholder for the word to complete makes `first_argument` find it even if it is the first one.
     let words: Vec<OsString> = before.iter().chain([&"NEXT"]).map(OsString::from).collect();
     let (command, at) = first_argument(&whole, &words)?;
@@ -78,11 +79,17 @@ fn place<'a>(before: &[&'a str], last: &str) -> Option<Place<'a>> {
         (["pool", "container", ..], 1) if !before[at].contains('/') => {
             Some(Place::Container(before[at]))
         }
-        (["path" | "paths" | "source" | "dest", ..], _) if before.get(1) == Some(&"fs") => {
+        (["path" | "paths" | "source" | "dest", ..], _) if group == Some("fs") => {
             Some(Place::Both(":"))
         }
         _ => (number == 0 && names.first() == Some(&"POOL/CONT")).then_some(Place::Both("")),
     }
+}
+
+/// Name of the first command among these words, which may be given by an alias and after options.
+fn group<'a>(whole: &'a clap::Command, words: &[&str]) -> Option<&'a str> {
+    let found = words.iter().skip(1).find_map(|word| whole.find_subcommand(word));
+    found.map(clap::Command::get_name)
 }
 
 /// The containers of a pool as `POOL/CONT`, with a text behind it.
@@ -136,6 +143,10 @@ mod tests {
             ("esker fs ls tank/", Some(Place::Both(":"))),
             ("esker fs cp a tank/", Some(Place::Both(":"))),
             ("esker fields list --store ta", Some(Place::Both(""))),
+            ("esker -q fs ls ta", Some(Place::Both(":"))),
+            ("esker --color never filesystem ls ta", Some(Place::Both(":"))),
+            ("esker -q fdb list -s ta", Some(Place::Both(""))),
+            ("esker fs ls -s ta", Some(Place::Both(":"))),
             ("esker pool query --", None),
             ("esker pool ", None),
             ("esker ", None),
