@@ -11,9 +11,9 @@ pub fn companion(name: &str) -> Option<PathBuf> {
 
 /// The program `name` on PATH.
 #[must_use]
-pub fn on_path(name: &str) -> Option<PathBuf> {
+pub fn on_path(name: impl AsRef<Path>) -> Option<PathBuf> {
     let directories = std::env::var_os("PATH")?;
-    let mut programs = std::env::split_paths(&directories).map(|directory| directory.join(name));
+    let mut programs = std::env::split_paths(&directories).map(|directory| directory.join(&name));
     programs.find(|program| is_executable(program))
 }
 

@@ -445,6 +445,25 @@ fn warning_for_programs_that_a_shell_starts() {
     assert!(report.contains("static is statically linked"), "{said}");
 }
 
+/// The first `static` on PATH may not be executed, so the second one is run.
+#[test]
+fn warning_is_about_the_program_that_is_executed() {
+    let site = site();
+    let folders = ["first", "second"].map(|name| site.dir.join(name));
+    folders.iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+    let mut bytes = [0; 64];
+    bytes[..4].copy_from_slice(b"\x7fELF");
+    std::fs::write(folders[0].join("static"), bytes).unwrap();
+    let script = folders[1].join("static");
+    std::fs::write(&script, "#!/bin/sh\n").unwrap();
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = std::env::join_paths(folders.iter().map(PathBuf::from).chain(["/bin".into()]));
+    let mut command = site.command(&["run", "tank/home", "--", "static"]);
+    command.env("ESKER_PRELOAD", library()).env("PATH", path.unwrap());
+    let output = command.output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
 #[test]
 fn the_report_names_libraries_that_cannot_be_copied() {
     let script = ": >$ESKER_RUN_DIR/libraries; echo text >/esker/it.so

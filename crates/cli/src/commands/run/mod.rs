@@ -6,6 +6,7 @@ mod unshared;
 use crate::args::configured;
 use crate::open;
 use crate::output::{Answer, say};
+use crate::programs::on_path;
 use clap::Args;
 use dfs::{Dfs, MountOptions, NewDfs, PreloadObstacle};
 use esker::backend::NewContainer;
@@ -301,12 +302,8 @@ fn warn_if_unreached(program: &OsStr, mount: &Path) {
 
 /// The file that is executed, found as a shell finds it.
 fn find(program: &OsStr) -> Option<PathBuf> {
-    let path = Path::new(program);
-    if path.components().count() > 1 {
-        return Some(path.to_owned());
-    }
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| path.is_file())
+    let has_slash = program.as_encoded_bytes().contains(&b'/');
+    if has_slash { Some(program.into()) } else { on_path(program) }
 }
 
 /// The report of a run: the lines of all its processes, added up.
