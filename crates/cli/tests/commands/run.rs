@@ -1,10 +1,11 @@
 //! `esker run`: real programs on a file system that only they see.
 use crate::support::Site;
 use crate::support::mounts::read_only_with;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 /// The interception library, built when the first test asks for it: a C library cannot be a dependency of a
@@ -417,6 +418,33 @@ fn the_status_is_that_of_the_program() {
     assert_eq!(run(&site, &[], killed).status.signal(), Some(9));
     assert_eq!(run(&site, &["--report"], killed).status.code(), Some(137));
     assert_eq!(run(&site, &[], &["/no/such/program"]).status.code(), Some(127));
+}
+
+/// The program gets the signals that a job scheduler sends to the command, and the report is printed.
+#[test]
+fn signals_reach_a_program_with_report() {
+    let site = site();
+    let cases = [("TERM", "", 143), ("HUP", "", 129), ("TERM", "trap 'exit 7' TERM;", 7)];
+    let fifo = site.dir.join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for (signal, trap, code) in cases {
+        // The program waits on a pipe that nobody writes to.
+        let script = format!("{trap} echo started; read -r line <>{}", fifo.display());
+        let arguments = ["run", "tank/home", "--report", "--", "bash", "-c", &script];
+        let mut command = site.command(&arguments);
+        command.env("ESKER_PRELOAD", library()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut run = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(run.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "started\n");
+        let sent =
+            Command::new("kill").args([&format!("-{signal}"), &run.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+        let output = run.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{signal}: {output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("calls that were served"), "{signal}: {said}");
+    }
 }
 
 #[test]

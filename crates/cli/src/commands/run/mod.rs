@@ -1,5 +1,6 @@
 //! `esker run`: programs that see a container as files.
 mod locks;
+mod report;
 mod sweep;
 mod unshared;
 
@@ -15,9 +16,7 @@ use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, PosixUrl};
 use rustix::fs::{StatVfs, StatVfsMountFlags, statvfs};
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fmt::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -95,8 +94,8 @@ impl Run {
             let cause = command.exec();
             return Ok(Answer::ended(not_run(program, &cause)));
         }
-        let status = wait(&mut command);
-        let counted = total(&std::fs::read_to_string(&report).unwrap_or_default());
+        let status = report::wait(&mut command);
+        let counted = report::total(&std::fs::read_to_string(&report).unwrap_or_default());
         let _ = std::io::Write::write_all(&mut std::io::stderr(), counted.as_bytes());
         Ok(Answer::ended(match status {
             Ok(status) => code(status),
@@ -260,16 +259,6 @@ fn start(program: &OsStr, mount: &Path) -> Command {
     command
 }
 
-/// Runs the program. Signals of the terminal reach the program too, so this process ignores them.
-fn wait(command: &mut Command) -> std::io::Result<ExitStatus> {
-    let mut child = command.spawn()?;
-    let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
-        let _ = signal_hook::flag::register(signal, ignored.clone());
-    }
-    child.wait()
-}
-
 /// Exit code of the command: that of the program, or 128 and the signal, as in a shell.
 fn code(status: ExitStatus) -> ExitCode {
     let killed = status.signal().map(|signal| 128 + signal);
@@ -306,46 +295,9 @@ fn find(program: &OsStr) -> Option<PathBuf> {
     if has_slash { Some(program.into()) } else { on_path(program) }
 }
 
-/// The report of a run: the lines of all its processes, added up.
-fn total(lines: &str) -> String {
-    let (mut served, mut notes) = (BTreeMap::new(), BTreeMap::new());
-    for line in lines.lines() {
-        match line.split_once(' ') {
-            Some(("served", rest)) => {
-                let (name, count) = rest.split_once(' ').unwrap_or((rest, "0"));
-                *served.entry(name).or_insert(0_u64) += count.parse().unwrap_or(0);
-            }
-            Some(("note", rest)) => *notes.entry(rest).or_insert(0_u64) += 1,
-            _ => {}
-        }
-    }
-    let mut text = String::from("esker: calls that were served:\n");
-    if served.is_empty() {
-        text.push_str("  none\n");
-    }
-    for (name, count) in served {
-        let _ = writeln!(text, "  {count:>12}  {name}");
-    }
-    text.push_str("esker: calls that were not served:\n");
-    if notes.is_empty() {
-        text.push_str("  none that were noticed\n");
-    }
-    for (note, processes) in notes {
-        let _ = writeln!(text, "  {note} (processes: {processes})");
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn processes_are_added_up() {
-        let text = total("served open 2\nserved read 1\nnote a b\nserved open 3\nnote a b\n");
-        assert!(text.contains("           5  open\n             1  read\n"), "{text}");
-        assert!(text.contains("a b (processes: 2)"), "{text}");
-    }
 
     #[test]
     fn pools_are_found_from_any_working_directory() {
@@ -363,11 +315,5 @@ mod tests {
             let found = found.replace("HERE", &here.display().to_string());
             assert_eq!(absolute(name).unwrap(), found, "{name}");
         }
-    }
-
-    #[test]
-    fn an_empty_report_says_so() {
-        let text = total("");
-        assert!(text.contains("  none\n") && text.contains("  none that were noticed\n"), "{text}");
     }
 }
