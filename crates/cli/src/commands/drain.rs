@@ -38,7 +38,8 @@ objects. Holes of arrays become zeros on pools that do not support holes (posix:
 
 DST is POOL/LABEL, and is created if it does not exist. If a drain is interrupted, even by a crash, nothing is lost, and \
 the same command resumes it. SIGINT and SIGTERM end the drain after the current round; a second signal ends it \
-immediately. A container has one drain at a time: wait until the first has ended before you start the next. SRC must be on a pool with snapshots and transactions. Containers that hold a file system, fields or \
+immediately. A container has one drain at a time: wait until the first has ended before you start the next. SRC must \
+be on a pool with snapshots and transactions. Containers that hold a file system, fields or \
 tensors are refused: use `esker fs export`, `esker fields move` and `esker cont copy` for them.
 
 Examples:
