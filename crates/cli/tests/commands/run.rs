@@ -502,6 +502,20 @@ fn the_report_names_libraries_that_cannot_be_copied() {
     assert!(said.contains("the library /esker/it.so was not loaded"), "{said}");
 }
 
+/// A program that changes its working directory finds the same pools.
+#[test]
+fn relative_pool_directories_lead_to_the_same_pools_from_anywhere() {
+    let site = site();
+    let script = "cd /; echo $ESKER_POOLS; \"$ESKER\" pool list";
+    let mut command = site.command(&["run", "tank/home", "--", "sh", "-c", script]);
+    command.env("ESKER_PRELOAD", library()).env("ESKER", crate::support::esker());
+    let output = command.env("ESKER_POOLS", ".:pools").current_dir(&site.dir).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let here = site.dir.display();
+    assert!(said.starts_with(&format!("{here}:{here}/pools\n")), "{said}");
+    assert!(said.contains("tank"), "{said}");
+}
+
 #[test]
 fn another_mount_point_serves_as_well() {
     let output =

@@ -11,7 +11,7 @@ use crate::programs::on_path;
 use clap::Args;
 use dfs::{Dfs, MountOptions, NewDfs, PreloadObstacle};
 use esker::backend::NewContainer;
-use esker::names::{self, Named};
+use esker::names::{self, Named, POOLS_VARIABLE};
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, PosixUrl};
@@ -79,7 +79,9 @@ impl Run {
         command.args(arguments).env("LD_PRELOAD", preload(&library));
         command.env("ESKER_MOUNT", &mount).env("ESKER_RUN_DIR", &dir.0);
         command.env("ESKER_POOL", pool).env("ESKER_CONT", container).env("ESKER_LOCKS", locks);
-        command.env("ESKER_SOURCE", &self.source);
+        command
+            .env("ESKER_SOURCE", &self.source)
+            .envs(pools().map(|paths| (POOLS_VARIABLE, paths)));
         // An `esker run` around this one may have set these.
         command.env_remove("ESKER_REPORT").env_remove("ESKER_READ_ONLY");
         if self.read_only {
@@ -163,6 +165,14 @@ fn absolute(name: &str) -> Result<String> {
         // The kind is found again by what is there.
         Named::Native(_) | Named::Posix(_) => format!("esker:{path}"),
     })
+}
+
+/// Value of ESKER_POOLS that is valid in any working directory of the program. `None` if the variable is not set, or
+/// not a list of paths.
+fn pools() -> Option<OsString> {
+    let paths = std::env::var_os(POOLS_VARIABLE)?;
+    let paths = std::env::split_paths(&paths);
+    std::env::join_paths(paths.map(|path| std::path::absolute(&path).unwrap_or(path))).ok()
 }
 
 /// A directory that the processes of a run share. It is removed at the end of the run, or by a later one.
