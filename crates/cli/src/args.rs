@@ -21,8 +21,9 @@ rados:CEPH_POOL?conf=FILE for one on Ceph, daos:POOL for one of a DAOS system. \
 Labels and UUIDs are looked up in the directories of ESKER_POOLS (separated by colons), or else in \
 esker/pools in the user's data directory (XDG_DATA_HOME, ~/.local/share).
 
-A CONTAINER is named by its pool and its label or UUID. Every command takes both as two arguments, `POOL CONT`, \
-or as one: POOL/CONT, daos://POOL/CONT, esker://POOL/CONT, rados:CEPH_POOL/CONT?conf=FILE, daos:POOL/CONT.";
+A CONTAINER is named by its pool and its label or UUID, in one argument: POOL/CONT, daos://POOL/CONT, \
+esker://POOL/CONT, rados:CEPH_POOL/CONT?conf=FILE, daos:POOL/CONT. Commands whose usage shows POOL and CONT as two \
+arguments take them in either form.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -372,6 +373,38 @@ mod tests {
         ] {
             assert_eq!(separated(one), two);
             assert_eq!(separated(two), two);
+        }
+    }
+
+    /// Paths of the commands whose usage shows the arguments POOL and CONT, and of those that take one argument for
+    /// both.
+    fn collect_forms(command: &clap::Command, path: &str, forms: &mut [Vec<String>; 2]) {
+        let shown = command.get_positionals().filter_map(|argument| argument.get_value_names());
+        let shown: Vec<_> = shown.flatten().map(|name| name.as_str()).collect();
+        if shown.starts_with(&["POOL", "CONT"]) {
+            forms[0].push(path.to_owned());
+        }
+        if shown.first() == Some(&"POOL/CONT") {
+            forms[1].push(path.to_owned());
+        }
+        for below in command.get_subcommands() {
+            collect_forms(below, &format!("{path} {}", below.get_name()), forms);
+        }
+    }
+
+    /// The help of `esker` promises both forms for commands with two arguments.
+    #[test]
+    fn commands_with_two_arguments_accept_one() {
+        let mut forms = [Vec::new(), Vec::new()];
+        collect_forms(&Cli::command(), "esker", &mut forms);
+        let [two, one] = forms;
+        assert!(two.len() > 10 && one.len() > 1, "{two:?} {one:?}");
+        for command in two {
+            let (one, two) = (format!("{command} tank/run1"), format!("{command} tank run1"));
+            assert_eq!(separated(&one), two);
+        }
+        for command in one {
+            assert_eq!(separated(&format!("{command} tank/run1")), format!("{command} tank/run1"));
         }
     }
 
