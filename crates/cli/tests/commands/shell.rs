@@ -47,6 +47,53 @@ fn the_tool_alone_shows_the_first_commands() {
     assert_eq!(envelope["error"]["kind"], json!("invalid"));
 }
 
+/// Members of the response of a command in the table of docs/cli.md, sorted.
+fn documented(command: &str) -> Vec<String> {
+    let document = include_str!("../../../../docs/cli.md");
+    let row = document.lines().find(|line| line.starts_with(&format!("| {command} | `{{")));
+    let (_, rest) = row.unwrap_or_else(|| panic!("no row {command}")).split_once('{').unwrap();
+    let members = rest.split_once('}').unwrap().0.split(", ");
+    let mut names: Vec<_> =
+        members.map(|member| member.split(':').next().unwrap().to_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn documents_have_the_documented_members() {
+    let site = Site::new();
+    let file = site.file("data", b"1234");
+    for (row, arguments) in [
+        ("`pool create`, each of `pool list`", "pool create tank --size 32M --targets 2"),
+        ("`pool check`", "pool check tank"),
+        ("`pool scrub`", "pool scrub tank"),
+        ("`pool compact`", "pool compact tank"),
+        ("`cont create`, each of `cont list`", "cont create tank run1"),
+        ("`cont snapshot create`, each of `... list`", "cont snapshot create tank run1 monday"),
+        ("`cont snapshot destroy`", "cont snapshot destroy tank run1 monday"),
+        ("`kv put`", "kv put tank run1 index key value"),
+        ("`kv get`", "kv get tank run1 index key"),
+        ("`kv list`", "kv list tank run1 index"),
+        ("`array put`", &format!("array put tank run1 field {file}")),
+        ("`array get`", &format!("array get tank run1 field -o {file}")),
+        ("`array stat`", "array stat tank run1 field"),
+        ("`object query`", "object query tank run1 field"),
+        ("`pool salvage`", "pool salvage tank copy"),
+        ("`pool destroy`", "pool destroy --recursive copy"),
+    ] {
+        let response = site.json(&arguments.split(' ').collect::<Vec<_>>());
+        let mut members: Vec<_> = response.as_object().unwrap().keys().cloned().collect();
+        members.sort();
+        assert_eq!(members, documented(row), "{arguments}");
+    }
+    let mut response = site.json(&["pool", "query", "tank"]);
+    // The page names it apart, for pools in memory.
+    response.as_object_mut().unwrap().remove("huge_page_bytes");
+    let mut members: Vec<_> = response.as_object().unwrap().keys().cloned().collect();
+    members.sort();
+    assert_eq!(members, documented("`pool query`"));
+}
+
 /// Each command has a line of its own in the list, and a group says what it is for.
 #[test]
 fn the_list_says_what_each_command_is_for() {
