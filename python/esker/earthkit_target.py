@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from earthkit.data.targets import SimpleTarget
 
 from . import FieldStore
+from ._esker import configured_fields
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -17,14 +18,15 @@ class EskerTarget(SimpleTarget):
     """Archives fields under the keys of their messages.
 
     `store` is "POOL/CONTAINER", created if it does not exist, or a FieldStore; by default the store that
-    ESKER_FIELDS names. Written fields become visible at `flush` and at `close`, which ends a `with`
-    statement. If an exception leaves that, unflushed fields are discarded.
+    ESKER_FIELDS names, or else `fields` of Esker's configuration file. Written fields become visible at `flush`
+    and at `close`, which ends a `with` statement. If an exception leaves that, unflushed fields are discarded.
     """
 
     def __init__(self, store: FieldStore | str | None = None, **kwargs: Any) -> None:
         """Open the store."""
         super().__init__(**kwargs)
-        store = os.environ.get("ESKER_FIELDS") if store is None else store
+        if store is None:
+            store = os.environ.get("ESKER_FIELDS") or configured_fields()
         if store is None:
             raise TypeError('a store is missing: pass "POOL/CONTAINER", or set ESKER_FIELDS')
         self._owned = not isinstance(store, FieldStore)

@@ -97,7 +97,7 @@ class SimpleStoreBuilder:
     """Builds a read-only zarr store with one array at its root, of shape (axis, ..., points).
 
     `fdb_config_file` is a store, POOL/CONTAINER or esker://POOL/CONTAINER, or a configuration as
-    `esker.pyfdb.FDB` takes it; without one, the environment names the store (ESKER_FIELDS).
+    `esker.pyfdb.FDB` takes it; without one, ESKER_FIELDS or the configuration names the store.
     """
 
     def __init__(self, fdb_config_file: Path | str | Mapping[str, Any] | None = None) -> None:

@@ -47,7 +47,7 @@ mod _esker {
     #[pymodule_export]
     use crate::fields::grib::make_grib;
     #[pymodule_export]
-    use crate::fields::{Field, FieldStore, Fields, Watch, finish_fields};
+    use crate::fields::{Field, FieldStore, Fields, Watch, configured_fields, finish_fields};
     #[pymodule_export]
     use crate::file::File;
     #[pymodule_export]

@@ -81,6 +81,15 @@ def test_fields_are_written_to_a_store(shared, messages, monkeypatch):
     assert len(shared.list(masked=True)) == 2
 
 
+def test_the_target_writes_to_the_configured_store(shared, messages, monkeypatch):
+    import esker.earthkit_target
+
+    monkeypatch.delenv("ESKER_FIELDS", raising=False)
+    monkeypatch.setattr(esker.earthkit_target, "configured_fields", lambda: shared.name)
+    messages[1].to_target("esker")
+    assert len(shared.list()) == 2
+
+
 def test_an_exception_discards_written_fields(shared, messages):
     from esker.earthkit_target import EskerTarget
 

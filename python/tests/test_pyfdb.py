@@ -370,6 +370,28 @@ def test_configurations_name_stores(shared, tmp_path, monkeypatch):
         list(pyfdb.FDB("nosuchpool/fields").list({}))
 
 
+def test_the_configuration_file_names_the_store(shared, tmp_path):
+    fill(pyfdb.FDB(shared.name))
+    file = tmp_path / "esker.conf"
+    file.write_text(f"fields = {shared.name}\n")
+    names = ("ESKER_FIELDS", "FDB5_CONFIG", "FDB5_CONFIG_FILE", "FDB5_HOME", "FDB_HOME")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+
+    def counted(code, **variables):
+        code = f"from esker import pyfdb\n{code}"
+        run = [sys.executable, "-c", code]
+        variables = {**environment, "ESKER_CONFIG": str(file), **variables}
+        return subprocess.run(run, env=variables, capture_output=True, text=True)
+
+    listing = "print(len(list(pyfdb.FDB().list({}))))"
+    assert counted(listing).stdout == "8\n"
+    assert counted(listing, ESKER_CONFIG="").returncode == 1
+    # Variables take precedence over the file.
+    assert counted("print(pyfdb.FDB().config()[0])", FDB5_CONFIG="other/fields").stdout == "other/fields\n"
+    file.write_text("fields = nothing\n")
+    assert "POOL/CONT" in counted(listing).stderr
+
+
 def configuration(root):
     """A configuration of FDB's own."""
     (root / "schema").write_text(SCHEMA)

@@ -30,7 +30,7 @@ pub const VARIABLES: [Variable; 19] = [
     Variable {
         name: "ESKER_FIELDS",
         default: "`fields` of the configuration",
-        readers: "`esker fields`, Python's `pyfdb` and `earthkit` target",
+        readers: "`esker fields`, Python's `pyfdb`, `z3fdb` and `earthkit` target",
         meaning: "store of fields, as POOL/CONT",
     },
     Variable {

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import Pool
+from .._esker import configured_fields
 from ..errors import Exists, Invalid, NotFound
 from ._errors import refused
 
@@ -54,7 +55,7 @@ def read(config: str | Mapping[str, Any] | Path | None) -> Any:
 
 
 def of_environment() -> Any:
-    """The default configuration: a store in ESKER_FIELDS, else the files that FDB reads."""
+    """The default: a store in ESKER_FIELDS, else what FDB reads, else `fields` of Esker's configuration file."""
     if "ESKER_FIELDS" in os.environ:
         return os.environ["ESKER_FIELDS"]
     if "FDB5_CONFIG" in os.environ:
@@ -63,7 +64,7 @@ def of_environment() -> Any:
     home = os.environ.get("FDB5_HOME") or os.environ.get("FDB_HOME")
     if not file and home and (Path(home) / "etc/fdb/config.yaml").exists():
         file = str(Path(home) / "etc/fdb/config.yaml")
-    return read(Path(_expanded(file))) if file else {}
+    return read(Path(_expanded(file))) if file else configured_fields() or {}
 
 
 def _expanded(path: Any) -> str:

@@ -16,6 +16,7 @@ use crate::pool;
 use crate::store_name::{self, OpenPool};
 use crate::text;
 use archive::{Archiver, Source, unflushed};
+use esker::config::config;
 use esker::types::info::OpenMode;
 use esker::types::{ErrorKind, Result};
 use esker_fields::{Moving, NewFields, Schema};
@@ -27,6 +28,12 @@ use request::Wanted;
 use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// The store that the configuration file names by `fields`, or None.
+#[pyfunction]
+pub(crate) fn configured_fields(py: Python<'_>) -> PyResult<Option<&'static str>> {
+    Ok(call(py, config)?.get("fields"))
+}
 
 /// A store of weather and climate fields, identified by keys: FieldStore(store, mode="rw", label=None, schema=None,
 /// create=True, flush_on_close=False, stripes=None).
