@@ -361,6 +361,17 @@ pub(crate) fn is_kept(container: &Container, oid: ObjectId) -> Result<bool> {
     Ok(orphan.is_some_and(|inode| may_be_open(container, &inode)))
 }
 
+/// True if a file that has no name is stored as an orphan: it was removed, so its name is not lost.
+pub(crate) fn is_removed(container: &Container, oid: ObjectId) -> Result<bool> {
+    let orphans = object(container)?;
+    for name in [name(oid), going(oid)] {
+        if entry::fetch(&orphans, &name, Access::Latest).wait()?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// True for an entry that leads to a directory, which was renamed less than [`MOVED_DIRECTORY_SECONDS`] ago.
 fn is_recent_directory(inode: &Inode) -> bool {
     let age = inode.ctime.apart(Time::now());

@@ -42,15 +42,19 @@ impl Place {
     }
 
     fn check(&self) -> CheckReport {
-        check(&self.container, CheckOptions { data: true, repair: false }, &mut |_| {}).unwrap()
+        check(&self.container, CheckOptions { data: true, ..CheckOptions::default() }, &mut |_| {})
+            .unwrap()
     }
 
     /// Repairs, and checks that no damage is left. Returns the report of the repair, and the place with its container
     /// open.
-    fn repair(mut self) -> (CheckReport, Self) {
+    fn repair(self) -> (CheckReport, Self) {
+        self.repair_with(CheckOptions { data: true, repair: true, remove_leftovers: false })
+    }
+
+    fn repair_with(mut self, options: CheckOptions) -> (CheckReport, Self) {
         self.container.close().wait().unwrap();
         let alone = self.pool.open_container(&self.label, OpenMode::Exclusive).wait().unwrap();
-        let options = CheckOptions { data: true, repair: true };
         let report = check(&alone, options, &mut |_| {}).unwrap();
         let after = check(&alone, options, &mut |_| {}).unwrap();
         assert_eq!((after.damaged, after.leftovers.count()), (0, 0), "{after:?}");
@@ -129,11 +133,41 @@ fn sizes_of_sparse_files_add_up_to_at_most_the_largest_number() {
 #[test]
 fn files_that_lost_their_entry_are_leftovers() {
     let place = Place::new("leftover");
-    place.punch(&place.node(b"/dir"), b"file");
+    let dir = place.node(b"/dir");
+    let oid = dir.lookup(b"file").unwrap().oid();
+    place.punch(&dir, b"file");
     let report = place.check();
     assert_eq!((report.damaged, report.leftovers.files, report.leftovers.bytes), (0, 1, 19));
-    let (report, _) = place.repair();
-    assert_eq!((report.leftovers.removed, report.damaged), (1, 0));
+    let (report, place) = place.repair();
+    let left = report.leftovers;
+    assert_eq!((left.removed, left.linked, report.damaged), (0, 1, 0));
+    let found = place.node(format!("/lost+found/{oid}").as_bytes());
+    assert_eq!(read(&found), b"what the file holds");
+}
+
+#[test]
+fn leftovers_are_removed_on_request() {
+    let place = Place::new("leftover-removed");
+    place.punch(&place.node(b"/dir"), b"file");
+    let options = CheckOptions { data: true, repair: true, remove_leftovers: true };
+    let (report, place) = place.repair_with(options);
+    let left = report.leftovers;
+    assert_eq!((left.removed, left.linked, report.damaged), (1, 0, 0));
+    assert_eq!(place.root().lookup(b"lost+found").err().unwrap().kind(), ErrorKind::NotFound);
+}
+
+/// A node that is replaced takes names with it, and the mark of their directory.
+#[test]
+fn files_that_lost_their_entry_with_the_mark_are_restored() {
+    let place = Place::new("mark-and-entry");
+    let dir = place.node(b"/dir");
+    let oid = dir.lookup(b"file").unwrap().oid();
+    [&b"/"[..], b"file"].iter().for_each(|name| place.punch(&dir, name));
+    let options = CheckOptions { data: true, repair: true, remove_leftovers: true };
+    let (report, place) = place.repair_with(options);
+    assert_eq!((report.repaired, report.leftovers.removed), (2, 0), "{report:?}");
+    let found = place.node(format!("/lost+found/{oid}").as_bytes());
+    assert_eq!(read(&found), b"what the file holds");
 }
 
 /// A process that dies between the creation of a directory and that of its entry leaves such an object.
@@ -315,7 +349,7 @@ fn repair_restores_missing_entry_of_root() {
 #[test]
 fn repair_needs_exclusive_access() {
     let place = Place::new("alone");
-    let options = CheckOptions { data: false, repair: true };
+    let options = CheckOptions { repair: true, ..CheckOptions::default() };
     let refused = check(&place.container, options, &mut |_| {}).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     let busy = place.pool.open_container(&place.label, OpenMode::Exclusive).wait();

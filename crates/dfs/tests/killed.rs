@@ -188,7 +188,7 @@ fn stays_consistent(files: bool) {
     let rounds = std::env::var("ESKER_TORTURE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     let seed = esker_testing::seed();
     let (mut random, place) = (Random(seed), Place::new(files));
-    let options = CheckOptions { data: true, repair: false };
+    let options = CheckOptions { data: true, ..CheckOptions::default() };
     let mut left = 0;
     for round in 0..rounds.unwrap_or(15u64) {
         let mut children: Vec<_> =
@@ -204,7 +204,7 @@ fn stays_consistent(files: bool) {
     }
     println!("at most {left} objects were left over");
     let alone = place.open(OpenMode::Exclusive);
-    let repair = CheckOptions { data: true, repair: true };
+    let repair = CheckOptions { data: true, repair: true, remove_leftovers: true };
     let repaired = check(&alone, repair, &mut |_| {}).unwrap();
     assert!(repaired.damaged == 0, "seed {seed}: {repaired:?}");
     let after = check(&alone, options, &mut |_| {}).unwrap();

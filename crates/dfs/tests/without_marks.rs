@@ -57,7 +57,7 @@ impl Place {
 
     /// Checks that there is no damage and no leftover.
     fn expect_whole(&self) {
-        let options = CheckOptions { data: true, repair: false };
+        let options = CheckOptions { data: true, ..CheckOptions::default() };
         let report = check(&self.container(), options, &mut |_| {}).unwrap();
         assert!(report.is_whole() && report.leftovers.count() == 0, "{report:?}");
     }

@@ -37,12 +37,16 @@ pub struct CheckOptions {
     pub data: bool,
     /// Repair what can be repaired. The container must be open exclusively.
     pub repair: bool,
+    /// A repair removes contents that no entry names, in place of linking them in `/lost+found`. The check cannot tell
+    /// the content of a removed file from one whose name is lost without a trace, for example after a salvage.
+    pub remove_leftovers: bool,
 }
 
 /// Checks the file system of a container. Calls `watch` with the number of entries so far, from time to time.
 ///
-/// With [`CheckOptions::repair`], removes leftovers and entries that cannot be read, and sets missing marks. Files and
-/// directories that lost their name by damage go to `/lost+found`, under the id of their object.
+/// With [`CheckOptions::repair`], removes entries that cannot be read and empty leftovers, and sets missing marks. Files
+/// with content and directories with entries that have no name go to `/lost+found`, under the id of their object. The
+/// content of a file is removed only if the file is known to be removed, or with [`CheckOptions::remove_leftovers`].
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] if the container holds no file system or is to be repaired and not open exclusively; errors

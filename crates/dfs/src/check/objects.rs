@@ -7,7 +7,7 @@ use crate::limits::LIST_BATCH;
 use crate::mount::{Dfs, MountOptions};
 use crate::node::Node;
 use crate::orphans;
-use esker::types::ops::{Anchor, Cond, ListLimit};
+use esker::types::ops::{Anchor, ListLimit};
 use esker::types::{ErrorKind, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Wait};
 use std::collections::HashSet;
@@ -140,14 +140,15 @@ impl Check<'_> {
         Ok(lost)
     }
 
-    /// Counts an object without a name as a leftover. A repair removes it, except directories with entries, objects of
-    /// unknown kind, and objects that may be open. A file with content is reported as lost if damage may have removed
-    /// its name; a repair then links it in `/lost+found`.
+    /// Counts an object without a name as a leftover, which a repair links or removes. A file with content is reported as
+    /// lost if damage may have removed its name; a repair then links it in `/lost+found`.
     fn stray(&mut self, oid: ObjectId) -> Result<()> {
         let kind = self.kind_of(oid)?;
+        let may_be_lost =
+            matches!(kind, Stray::File(1..)) && !orphans::is_removed(self.container, oid)?;
         match kind {
             Stray::Gone => return Ok(()),
-            Stray::File(1..) if self.names_lost => {
+            _ if may_be_lost && self.names_lost => {
                 let path = lost_path(oid);
                 let trouble = Trouble::LostFile(oid);
                 return self.found(&path, trouble, |check| check.link(oid, Kind::File));
@@ -155,17 +156,26 @@ impl Check<'_> {
             _ => self.report.leftovers.count_one(kind),
         }
         // These may hold data that a repair must not remove.
-        if matches!(kind, Stray::Other | Stray::Directory) {
+        if !self.options.repair || matches!(kind, Stray::Other | Stray::Directory) {
             return Ok(());
         }
+        self.clear(oid, may_be_lost)
+    }
+
+    /// Links a leftover in `/lost+found` if it is a file that may have lost its name without a trace, and removes it
+    /// otherwise. An object that may be open stays as it is.
+    fn clear(&mut self, oid: ObjectId, may_be_lost: bool) -> Result<()> {
         // A program that inherited the file may have it open without having opened the pool. Some pools do not show
         // which programs use the container.
-        if self.options.repair && !orphans::is_kept(self.container, oid)? {
-            self.object(oid).punch(Cond::NONE, Access::Latest).wait()?;
-            orphans::remove_entries(self.container, oid)?;
-            self.report.leftovers.removed += 1;
+        if orphans::is_kept(self.container, oid)? {
+            return Ok(());
         }
-        Ok(())
+        if may_be_lost && !self.options.remove_leftovers {
+            self.link(oid, Kind::File)?;
+            self.report.leftovers.linked += 1;
+            return Ok(());
+        }
+        self.remove(oid)
     }
 
     /// Kind of an object that no entry refers to.

@@ -60,6 +60,8 @@ pub struct Leftovers {
     pub bytes: u64,
     /// Objects that were removed.
     pub removed: u64,
+    /// Contents of files that were linked in `/lost+found`.
+    pub linked: u64,
 }
 
 impl Leftovers {
@@ -113,8 +115,8 @@ pub enum Trouble {
 impl Trouble {
     /// True if this damage may have removed an entry.
     pub(super) fn may_lose_names(&self) -> bool {
-        use Trouble::{Entry, Listing, Lost, Name, NoRoot, WrongObject};
-        matches!(self, Entry(_) | Listing(_) | Lost(_) | Name | NoRoot | WrongObject(_))
+        use Trouble::{Entry, Listing, Lost, Name, NoRoot, Unmarked, WrongObject};
+        matches!(self, Entry(_) | Listing(_) | Lost(_) | Name | NoRoot | Unmarked | WrongObject(_))
     }
 }
 

@@ -53,7 +53,7 @@ pub fn treat_unnamed(
         Unnamed::Link(name) => Some(new_directory(fs, name)?),
         _ => None,
     };
-    let options = CheckOptions { data, repair: false };
+    let options = CheckOptions { data, ..CheckOptions::default() };
     let ignore = &mut |_| {};
     let mut check =
         Check::new(fs.container(), fs.superblock().clone(), fs.roots(), options, ignore);
@@ -126,7 +126,7 @@ impl Check<'_> {
     }
 
     /// Removes an object that no entry refers to.
-    fn remove(&mut self, oid: ObjectId) -> Result<()> {
+    pub(super) fn remove(&mut self, oid: ObjectId) -> Result<()> {
         self.object(oid).punch(Cond::NONE, Access::Latest).wait()?;
         orphans::remove_entries(self.container, oid)?;
         self.report.leftovers.removed += 1;

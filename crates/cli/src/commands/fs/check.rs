@@ -20,13 +20,17 @@ use serde_json::{Value, json};
 ///
 /// If a node of a pool over nodes does not have the container, the files that are lost with it are listed as damaged.
 ///
-/// Other programs may use the container meanwhile. --repair requires exclusive use: it removes leftovers and unreadable
-/// entries, restores the lost marks of directories, and moves objects whose name was lost to /lost+found. It does not
-/// change damaged file data: remove such files, or import them again.
+/// Other programs may use the container meanwhile. --repair requires exclusive use: it removes unreadable entries and
+/// empty leftovers, restores the lost marks of directories, and links files and directories without a name in
+/// /lost+found. It does not change damaged file data: remove such files, or import them again.
+///
+/// The content of a file that a killed program was removing looks like that of a file whose name was lost with a node or
+/// in a salvage. So --repair keeps both, and only --remove-leftovers removes them.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker fs check tank/run1
   esker fs check tank/run1 --data --repair
+  esker fs check tank/run1 --repair --remove-leftovers
 
 See also `esker pool check`, which checks the structures of the pool, and `esker pool scrub`.")]
 pub(crate) struct Check {
@@ -36,6 +40,10 @@ pub(crate) struct Check {
     /// Repair what can be repaired; no other process may have the container open
     #[arg(long)]
     repair: bool,
+    /// With --repair: remove contents without a name, in place of linking them in /lost+found; only if no name can have
+    /// been lost, by a lost node, by damage or in a salvage
+    #[arg(long, requires = "repair")]
+    remove_leftovers: bool,
     /// Read all data and compare it with its checksums
     #[arg(long)]
     data: bool,
@@ -58,7 +66,8 @@ impl Check {
         let container = pool.open_container(&self.container.container, mode).wait()?;
         let bar = Bar::spinner();
         let mut watch = |entries: u64| bar.say(&format!("{entries} entries"));
-        let options = CheckOptions { data: self.data, repair: self.repair };
+        let Self { data, repair, remove_leftovers, .. } = self;
+        let options = CheckOptions { data, repair, remove_leftovers };
         let report = dfs::check::check(&container, options, &mut watch)?;
         drop(bar);
         let (mut shape, mut text) = (shape(&report, self.data), text(&report, self.data));
@@ -95,7 +104,7 @@ fn shape(report: &CheckReport, data: bool) -> Value {
             "repaired": finding.repaired,
         })
     };
-    let Leftovers { files, directories, others, bytes, removed } = report.leftovers;
+    let Leftovers { files, directories, others, bytes, removed, linked } = report.leftovers;
     json!({
         "files": report.files,
         "directories": report.directories,
@@ -111,6 +120,7 @@ fn shape(report: &CheckReport, data: bool) -> Value {
             "others": others,
             "size_bytes": bytes,
             "removed": removed,
+            "linked": linked,
         },
     })
 }
@@ -134,8 +144,12 @@ fn text(report: &CheckReport, data: bool) -> String {
     if left.count() > 0 {
         let removed =
             if left.removed > 0 { format!("; {} removed", left.removed) } else { String::new() };
+        let linked = match left.linked {
+            0 => String::new(),
+            linked => format!("; {linked} linked in /lost+found"),
+        };
         lines.push(format!(
-            "leftovers: {} contents of removed files ({}), {} empty directories, {} other objects{removed}",
+            "leftovers: {} contents of removed files ({}), {} empty directories, {} other objects{removed}{linked}",
             left.files,
             Bytes(left.bytes),
             left.directories,
