@@ -208,6 +208,38 @@ fn repair_removes_unreadable_entries_and_restores_their_files() {
     assert_eq!(read(&found), b"what the file holds");
 }
 
+/// A repair that fails at that name must leave the damage, by which the next repair knows that names are lost.
+#[test]
+fn repair_is_refused_if_lost_and_found_is_a_file() {
+    let mut place = Place::new("lost-and-found");
+    let dir = place.node(b"/dir");
+    let oid = dir.lookup(b"file").unwrap().oid();
+    place.put_inode(&dir, b"file", &[0; 88]);
+    write(&place.root(), b"lost+found", b"file");
+    let options = CheckOptions { data: true, repair: true, remove_leftovers: true };
+    place.container.close().wait().unwrap();
+    place.container = place.pool.open_container(&place.label, OpenMode::Exclusive).wait().unwrap();
+    let refused = check(&place.container, options, &mut |_| {}).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotDirectory);
+    assert!(refused.to_string().contains("rename it"), "{refused}");
+    place.root().unlink(b"lost+found").unwrap();
+    let (_, place) = place.repair_with(options);
+    let found = place.node(format!("/lost+found/{oid}").as_bytes());
+    assert_eq!(read(&found), b"what the file holds");
+}
+
+#[test]
+fn repair_replaces_damaged_entry_of_lost_and_found() {
+    let place = Place::new("damaged-lost-and-found");
+    let dir = place.node(b"/dir");
+    let oid = dir.lookup(b"file").unwrap().oid();
+    place.put_inode(&dir, b"file", &[0; 88]);
+    place.put_inode(&place.root(), b"lost+found", &[0; 88]);
+    let (_, place) = place.repair();
+    let found = place.node(format!("/lost+found/{oid}").as_bytes());
+    assert_eq!(read(&found), b"what the file holds");
+}
+
 /// The entry had the chunk size. With another one, the content would be read from the wrong offsets.
 #[test]
 fn restored_files_of_any_chunk_size_have_their_content() {

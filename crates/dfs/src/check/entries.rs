@@ -1,4 +1,5 @@
 //! Checks all entries of the tree.
+use super::objects::LOST_AND_FOUND;
 use super::{Check, Trouble, is_damage};
 use crate::entry::{self, LINK_AKEY, MARK, XATTR_PREFIX};
 use crate::inode::{Inode, Kind, object_type};
@@ -116,12 +117,32 @@ impl Check<'_> {
         damage: Damage,
     ) -> Result<()> {
         match damage {
-            Damage::Remove(trouble) => self.found(path, trouble, |_| {
-                dir.punch_dkey(name, Cond::NONE, Access::Latest).wait().map(|()| true)
-            }),
+            Damage::Remove(trouble) => {
+                self.found(path, trouble, |check| check.remove_entry(dir, name))
+            }
             Damage::Mark(oid) => self.report_unmarked(oid, path),
             Damage::Keep(trouble) => self.found(path, trouble, |_| Ok(false)),
         }
+    }
+
+    /// Removes a damaged entry, or records that the repair removes it later: see [`Self::remove_damaged_entries`].
+    /// Returns true: that repairs the damage.
+    fn remove_entry(&mut self, dir: &Object, name: &[u8]) -> Result<bool> {
+        // The repair needs this name for a directory.
+        if dir.oid() == self.roots.root && name == LOST_AND_FOUND {
+            dir.punch_dkey(name, Cond::NONE, Access::Latest).wait()?;
+        } else {
+            self.removals.push((dir.oid(), name.into()));
+        }
+        Ok(true)
+    }
+
+    /// Removes the damaged entries that a repair has found, after it has linked the objects that they named. A repair
+    /// that is interrupted before leaves the entries, by which the next one knows that names are lost.
+    pub(super) fn remove_damaged_entries(&mut self) -> Result<()> {
+        std::mem::take(&mut self.removals).into_iter().try_for_each(|(dir, name)| {
+            self.object(dir).punch_dkey(&name, Cond::NONE, Access::Latest).wait()
+        })
     }
 
     /// Records a directory without its mark. A repair sets the mark.

@@ -5,8 +5,8 @@
 //! take up space. Any other inconsistency is damage.
 //!
 //! Others may use the container meanwhile: a finding is checked again before it counts. A repair needs the container
-//! open exclusively. Memory is bounded by [`BYTES_PER_ENTRY`] for each entry and each object, and the paths of
-//! directories that are still to be listed.
+//! open exclusively. Memory is bounded by [`BYTES_PER_ENTRY`] for each entry and each object, the paths of
+//! directories that are still to be listed, and the names of damaged entries.
 mod entries;
 mod objects;
 mod report;
@@ -67,12 +67,19 @@ pub fn check(
     check.named.reserve(objects.len());
     check.tree()?;
     check.objects(objects)?;
+    check.remove_damaged_entries()?;
     Ok(check.report)
 }
 
 #[cold]
 fn not_exclusive() -> Error {
     Error::new(ErrorKind::Invalid, "a repair needs the container open exclusively")
+}
+
+#[cold]
+fn not_a_directory_error() -> Error {
+    let why = "/lost+found is not a directory, so a repair cannot link objects there: rename it";
+    Error::new(ErrorKind::NotDirectory, why)
 }
 
 /// A running check.
@@ -87,6 +94,8 @@ struct Check<'a> {
     twice: Vec<(ObjectId, Vec<u8>)>,
     /// The damage found may have removed names.
     names_lost: bool,
+    /// Damaged entries that a repair removes at its end: the directory and the name.
+    removals: Vec<(ObjectId, Box<[u8]>)>,
     report: CheckReport,
     watch: &'a mut dyn FnMut(u64),
 }
@@ -108,6 +117,7 @@ impl<'a> Check<'a> {
             named: HashSet::new(),
             twice: Vec::new(),
             names_lost: false,
+            removals: Vec::new(),
             report: CheckReport::default(),
             watch,
         }
@@ -134,11 +144,24 @@ impl Check<'_> {
             Err(error) if is_damage(&error) => None,
             Err(error) => return Err(error),
         };
+        if self.options.repair {
+            self.refuse_other_lost_and_found()?;
+        }
         self.named.insert(self.roots.root);
         if root.is_none() {
             self.found(ROOT_NAME, Trouble::NoRoot, Self::mend_root)?;
         }
         self.walk(self.roots.root, b"/")
+    }
+
+    /// Refuses a repair if the name of the directory in which it links objects is that of something else.
+    fn refuse_other_lost_and_found(&self) -> Result<()> {
+        let root = self.object(self.roots.root);
+        match entry::fetch(&root, objects::LOST_AND_FOUND, Access::Latest).wait() {
+            Ok(Some(found)) if found.kind != Kind::Directory => Err(not_a_directory_error()),
+            Err(error) if !is_damage(&error) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Stores a new entry of the root directory. Returns true: that repairs the damage.
