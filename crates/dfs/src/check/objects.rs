@@ -24,7 +24,7 @@ pub(super) enum Stray {
     File(u64),
     EmptyDirectory,
     Directory,
-    /// Not part of the file system.
+    /// Not part of the file system, or unreadable.
     Other,
 }
 
@@ -183,10 +183,11 @@ impl Check<'_> {
         match oid.object_type() {
             Some(ObjectType::ArrayByte) => {
                 match self.content(oid, 0)?.size(Access::Latest).wait() {
-                    Err(error) if !is_damage(&error) => Err(error),
+                    // Its data may be readable later, for example when a node is back.
+                    Err(error) if is_damage(&error) => Ok(Stray::Other),
                     // An object without keys does not exist. An emptied file may still have its stripe mark.
                     Ok(0) if self.has_no_keys(oid)? => Ok(Stray::Gone),
-                    size => Ok(Stray::File(size.unwrap_or(0))),
+                    size => size.map(Stray::File),
                 }
             }
             Some(ObjectType::MultiHashed) => match self.kind_of_keys(oid) {
