@@ -314,6 +314,8 @@ impl Touch {
 /// Change mode bits
 ///
 /// Mode bits are stored and shown, but not enforced: every user of the pool may use all files in it.
+///
+/// A directory keeps set-user-ID and set-group-ID bits that MODE does not name, as with chmod(1).
 #[derive(Args)]
 #[command(after_long_help = format!("Examples:
   esker fs chmod -R go-w tank/home:/data

@@ -12,6 +12,8 @@ struct Clause {
     who: Option<u32>,
     how: char,
     what: What,
+    /// The set-id bits that the clause names. It does not change the others of a directory.
+    named: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -30,12 +32,19 @@ pub(crate) fn octal(text: &str) -> Result<u32, String> {
     mode.ok_or_else(|| format!("{text:?} is not an octal mode: write it as 755"))
 }
 
+/// Set-user-ID and set-group-ID.
+const SET_IDS: u32 = 0o6000;
+
+/// Digits of the longest octal mode that does not name the set-id bits which it lacks (GNU chmod).
+const SHORT_MODE: usize = 4;
+
 impl FromStr for ModeChange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Ok(mode) = octal(text) {
-            return Ok(Self(vec![Clause { who: None, how: '=', what: What::Whole(mode) }]));
+            let named = if text.len() > SHORT_MODE { SET_IDS } else { mode & SET_IDS };
+            return Ok(Self(vec![Clause { who: None, how: '=', what: What::Whole(mode), named }]));
         }
         let refuse = || format!("{text:?} is not a mode: write it as 644, u+x, go-w or a=rX");
         let clauses = text.split(',').map(|clause| Clause::parse(clause).ok_or_else(refuse));
@@ -55,20 +64,24 @@ impl Clause {
             runs |= letter == 'X';
             bits |= permission_bits(letter)?;
         }
-        Some(Self { who: Some(who).filter(|who| *who != 0), how, what: What::Bits(bits, runs) })
+        let who = Some(who).filter(|who| *who != 0);
+        let named = bits & who.unwrap_or(SET_IDS) & SET_IDS;
+        Some(Self { who, how, what: What::Bits(bits, runs), named })
     }
 
-    /// Applies the clause to a mode. Without letters before the sign, the umask limits it, as in `chmod`.
+    /// Applies the clause to a mode. Without letters before the sign, the umask limits it. A directory keeps set-id bits
+    /// that the clause does not name. Both are as in `chmod`.
     fn apply(&self, mode: u32, is_directory: bool, umask: u32) -> u32 {
-        let (bits, runs) = match self.what {
-            What::Whole(mode) => return mode,
-            What::Bits(bits, runs) => (bits, runs && (is_directory || mode & 0o111 != 0)),
+        let (who, bits) = match (&self.what, self.who) {
+            (What::Whole(bits), _) => (0o7777, *bits),
+            (What::Bits(bits, runs), who) => {
+                let runs = *runs && (is_directory || mode & 0o111 != 0);
+                let bits = bits | if runs { 0o111 } else { 0 };
+                (who.unwrap_or(0o7777), bits & who.unwrap_or(!umask))
+            }
         };
-        let bits = bits | if runs { 0o111 } else { 0 };
-        let (who, bits) = match self.who {
-            Some(who) => (who, bits & who),
-            None => (0o7777, bits & !umask),
-        };
+        let kept = if is_directory { SET_IDS & !self.named } else { 0 };
+        let (who, bits) = (who & !kept, bits & !kept);
         match self.how {
             '+' => mode | bits,
             '-' => mode & !bits,
@@ -130,6 +143,25 @@ mod tests {
         ] {
             assert_eq!(change(text, before), after, "{text} of {before:o}");
         }
+        let of_directory =
+            |text: &str, mode| text.parse::<ModeChange>().unwrap().apply(mode, true, 0o022);
+        for (text, before, after) in [
+            ("755", 0o2775, 0o2755),
+            ("0755", 0o6775, 0o6755),
+            ("00755", 0o6775, 0o755),
+            ("2755", 0o4775, 0o6755),
+            ("g=rx", 0o2775, 0o2755),
+            ("a=rx", 0o6777, 0o6555),
+            ("=rx", 0o2777, 0o2555),
+            ("g-s", 0o2775, 0o775),
+            ("g+s", 0o775, 0o2775),
+            ("ug=s", 0o2775, 0o6005),
+            ("u=s", 0o2775, 0o6075),
+        ] {
+            assert_eq!(of_directory(text, before), after, "{text} of the directory {before:o}");
+        }
+        assert_eq!(change("755", 0o6775), 0o755);
+        assert_eq!(change("g=rx", 0o2775), 0o755);
         assert_eq!("a+X".parse::<ModeChange>().unwrap().apply(0o600, true, 0), 0o711);
         for text in ["", "8", "u", "u+q", "z+r", "77777", "+111", "-111"] {
             assert!(text.parse::<ModeChange>().is_err(), "{text}");
