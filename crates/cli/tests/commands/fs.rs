@@ -517,6 +517,16 @@ fn files_are_copied_between_pools() {
     assert_eq!(fails("tank/home:/file", "tank/home:/file"), "invalid");
 }
 
+#[test]
+fn standard_input_replaces_a_symbolic_link() {
+    let site = site();
+    site.feed(&["fs", "cp", "-", "tank/home:/file"], b"a file");
+    site.ok(&["fs", "ln", "-s", "file", "tank/home:/link"]);
+    site.feed(&["fs", "cp", "-", "tank/home:/link"], b"new");
+    assert_eq!(site.ok(&["fs", "cat", "tank/home:/link"]), "new");
+    assert_eq!(site.ok(&["fs", "cat", "tank/home:/file"]), "a file");
+}
+
 /// A reader that looks for the link all the time always finds a file or a link.
 #[test]
 fn links_are_replaced_atomically() {

@@ -173,7 +173,14 @@ impl Cp {
         };
         let mut source = files::Source::open(Path::new("-"))?;
         let new = Create { open: true, ..Create::with_mode(0o666 & !run.options.mask) };
-        let node = dir.create(&name, &new)?;
+        let node = match dir.create(&name, &new)? {
+            // As if the source were a file: the link is replaced, not followed.
+            link if link.kind() == Kind::Symlink => {
+                dir.unlink(&name)?;
+                dir.create(&name, &new)?
+            }
+            file => file,
+        };
         let file = node.open(Open { truncate: true, ..Open::WRITE })?;
         write_all(&mut source, &file).and_then(|()| file.close()).map_err(|error| {
             // The beginning of a file must not read as a whole one.
