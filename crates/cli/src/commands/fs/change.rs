@@ -313,7 +313,8 @@ impl Touch {
 
 /// Change mode bits
 ///
-/// Mode bits are stored and shown, but not enforced: every user of the pool may use all files in it.
+/// Mode bits are stored and shown. On a mount, the kernel enforces them. `esker fs` does not, and `esker run` only asks
+/// for the permission to execute a program: every user of the pool may use all files in it.
 ///
 /// A directory keeps set-user-ID and set-group-ID bits that MODE does not name, as with chmod(1).
 #[derive(Args)]
