@@ -163,7 +163,9 @@ impl Served {
         let Some(parent) = dir.parent() else { return Ok(dir) };
         let known = self.inodes.get(parent.inode().number());
         let parent = known.map_or_else(|_| parent.clone(), |parent| parent.node());
-        of_number(self.as_it_stands(parent)?.lookup(dir.name()))
+        let found = of_number(self.as_it_stands(parent)?.lookup(dir.name()))?;
+        // Another client may have given the name to another directory: then the kernel looks the path up again.
+        if found.oid() == dir.oid() { Ok(found) } else { Err(Errno::ESTALE.into()) }
     }
 
     /// The attributes of a node for a reply. Counts a lookup of its inode, because the reply tells the kernel about it.
@@ -210,6 +212,30 @@ pub(crate) mod tests {
         assert_eq!(mode_after().1, 0o755);
         let again = served.create(ROOT, b"f", New::by(USER, 0o644), flags | libc::O_EXCL);
         assert_eq!(again.err(), Some(Errno::EEXIST.into()));
+    }
+
+    /// Another mount of the same file system: its changes are those of another client.
+    fn mounted_again(served: &Served) -> Dfs {
+        Dfs::mount(served.dfs.container().clone(), MountOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn rename_does_not_act_on_another_directory_that_has_the_name() {
+        let served = served(Cache::Auto);
+        let new = || New::by(USER, 0o755);
+        let dir = served.make_directory(ROOT, b"dir", new()).unwrap().ino.0;
+        let file = served.create(ROOT, b"f", New::by(USER, libc::S_IFREG | 0o644), libc::O_RDWR);
+        file.unwrap();
+        let root = mounted_again(&served).root();
+        root.rename(b"dir", &root, b"moved", RenameMode::Replace).unwrap();
+        let other = root.mkdir(b"dir", &Create::with_mode(0o755)).unwrap();
+        let renamed = served.rename((ROOT, b"f"), (dir, b"f"), RenameFlags::empty());
+        assert_eq!(renamed, Err(Errno::ESTALE.into()));
+        assert_eq!(other.lookup(b"f").err().unwrap().kind(), ErrorKind::NotFound);
+        // After this answer, the kernel looks the names up again.
+        assert_eq!(served.look_up(ROOT, b"moved").unwrap().ino.0, dir);
+        served.rename((ROOT, b"f"), (dir, b"f"), RenameFlags::empty()).unwrap();
+        root.lookup(b"moved").unwrap().lookup(b"f").unwrap();
     }
 
     /// The kernel has data that the server does not know. After this error it takes everything for data.
