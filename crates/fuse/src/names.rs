@@ -59,7 +59,12 @@ impl Served {
         let exclusive = Create { exclusive: true, open: true, ..new.within(&dir, Kind::File) };
         let (node, flags) = match dir.create(name, &exclusive) {
             Err(error) if error.kind() == ErrorKind::Exists && !has(flags, OFlags::EXCL) => {
-                (dir.create(name, &Create { exclusive: false, ..exclusive })?, flags)
+                let found = dir.create(name, &Create { exclusive: false, ..exclusive })?;
+                // Another client has just made a symbolic link: the kernel looks the name up again, and follows it.
+                if found.kind() != Kind::File {
+                    return Err(Errno::ESTALE.into());
+                }
+                (found, flags)
             }
             // Truncating a file clears set-id bits, but a new file has those that the program gives it.
             made => (made?, flags & !libc::O_TRUNC),
@@ -236,6 +241,16 @@ pub(crate) mod tests {
         assert_eq!(served.look_up(ROOT, b"moved").unwrap().ino.0, dir);
         served.rename((ROOT, b"f"), (dir, b"f"), RenameFlags::empty()).unwrap();
         root.lookup(b"moved").unwrap().lookup(b"f").unwrap();
+    }
+
+    #[test]
+    fn creation_does_not_open_a_symbolic_link_that_another_client_has_made() {
+        let served = served(Cache::Auto);
+        let root = mounted_again(&served).root();
+        root.symlink(b"f", b"target", &Create::with_mode(0o777)).unwrap();
+        let new = New::by(USER, libc::S_IFREG | 0o644);
+        let created = served.create(ROOT, b"f", new, libc::O_CREAT | libc::O_RDWR);
+        assert_eq!(created.err(), Some(Errno::ESTALE.into()));
     }
 
     /// The kernel has data that the server does not know. After this error it takes everything for data.
