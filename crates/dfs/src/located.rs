@@ -33,10 +33,21 @@ impl Node {
             Ok((location, inode)) => Ok(Attr::fetch(self.fs(), &inode)?.at(&location)),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let attr = Attr::fetch(self.fs(), self.inode())?;
-                Ok(Attr { nlink: 0, ..attr })
+                Ok(Attr { nlink: u32::from(self.is_moved_directory()?), ..attr })
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// True if this is a directory that exists, although its entry is not found: another process moved it. A removed
+    /// directory has no mark and no entries.
+    fn is_moved_directory(&self) -> Result<bool> {
+        if self.kind() != Kind::Directory {
+            return Ok(false);
+        }
+        let (dir, view) = (self.object(), self.fs().view());
+        let is_marked = entry::has_marks(self.fs().container()) && entry::is_marked(&dir, view)?;
+        Ok(is_marked || !entry::is_empty(&dir, view)?)
     }
 
     /// The attributes of the node at the lookup with the current size: one read less than [`Node::attr`], right after a

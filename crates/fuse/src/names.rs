@@ -183,10 +183,11 @@ impl Served {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::attributes::Wanted;
     use crate::inodes::ROOT;
     use crate::options::Cache;
     use crate::passing::Dropper;
-    use dfs::{Dfs, MountOptions, NewDfs};
+    use dfs::{Dfs, MountOptions, NewDfs, SetAttr};
     use esker::backend::NewContainer;
     use esker::backend::memory::Memory;
     use esker::types::info::OpenMode;
@@ -251,6 +252,28 @@ pub(crate) mod tests {
         let new = New::by(USER, libc::S_IFREG | 0o644);
         let created = served.create(ROOT, b"f", new, libc::O_CREAT | libc::O_RDWR);
         assert_eq!(created.err(), Some(Errno::ESTALE.into()));
+    }
+
+    /// Only the inode keeps attributes that are set on a removed directory, which a program may have open.
+    #[test]
+    fn attributes_of_a_directory_that_another_client_renamed_are_not_lost() {
+        let served = served(Cache::Auto);
+        let dir = served.make_directory(ROOT, b"dir", New::by(USER, 0o755)).unwrap().ino.0;
+        let root = mounted_again(&served).root();
+        root.rename(b"dir", &root, b"moved", RenameMode::Replace).unwrap();
+        let set = || Wanted {
+            set: SetAttr { mode: Some(0o700), ..SetAttr::default() },
+            by_user: true,
+            sets_atime: false,
+        };
+        assert_eq!(served.set_attributes(dir, set()).err(), Some(Errno::ESTALE.into()));
+        assert_eq!(served.attributes(dir).unwrap().nlink, 1);
+        served.look_up(ROOT, b"moved").unwrap();
+        served.set_attributes(dir, set()).unwrap();
+        assert_eq!(root.lookup(b"moved").unwrap().inode().mode, 0o700);
+        root.rmdir(b"moved").unwrap();
+        assert_eq!(served.attributes(dir).unwrap().nlink, 0);
+        served.set_attributes(dir, set()).unwrap();
     }
 
     /// The kernel has data that the server does not know. After this error it takes everything for data.
