@@ -84,8 +84,8 @@ impl Served {
         self.attributes(inode.number())
     }
 
-    /// Clears the set-id bits after a change of a file's content other than a write, if a user made it.
-    pub(crate) fn changed(&self, number: u64, by_user: bool) -> Answer<()> {
+    /// Clears the set-id bits before a change of a file's content other than a write, if a user makes it.
+    pub(crate) fn before_change(&self, number: u64, by_user: bool) -> Answer<()> {
         if by_user { self.drop_set_ids(&*self.inode(number)?) } else { Ok(()) }
     }
 

@@ -70,6 +70,13 @@ pub(crate) struct Copy {
     pub(crate) len: u64,
 }
 
+/// A change by `fallocate`.
+enum Change {
+    Allocate,
+    Punch,
+    Zero,
+}
+
 impl Served {
     /// Serves `open`: returns a handle, and how the kernel treats the pages of the file.
     pub(crate) fn open(&self, number: u64, flags: i32, caller: Caller) -> Answer<Opened> {
@@ -88,8 +95,8 @@ impl Served {
     pub(crate) fn open_inode(&self, inode: &Inode, flags: i32, by_user: bool) -> Answer<Arc<File>> {
         let file = inode.open()?;
         if has(flags, OFlags::TRUNC) {
-            let drop_set_ids = |()| if by_user { self.drop_set_ids(inode) } else { Ok(()) };
-            let truncated = of_number(file.set_len(0)).and_then(drop_set_ids);
+            let dropped = if by_user { self.drop_set_ids(inode) } else { Ok(()) };
+            let truncated = dropped.and_then(|()| of_number(file.set_len(0)));
             truncated.inspect_err(|_| inode.unopen())?;
         }
         Ok(file)
@@ -170,40 +177,26 @@ impl Served {
         let mode = FallocateFlags::from_bits_retain(mode as u32);
         let keep = FallocateFlags::KEEP_SIZE;
         let keeps = mode.contains(keep);
-        match mode.difference(keep) {
-            FallocateFlags::PUNCH_HOLE if keeps => file.punch(offset, len)?,
-            FallocateFlags::ZERO_RANGE => file.zero(offset, len, keeps)?,
-            none if none.is_empty() => file.allocate(offset, len, keeps)?,
+        let change = match mode.difference(keep) {
+            FallocateFlags::PUNCH_HOLE if keeps => Change::Punch,
+            FallocateFlags::ZERO_RANGE => Change::Zero,
+            none if none.is_empty() => Change::Allocate,
             _ => return Err(Errno::EOPNOTSUPP.into()),
-        }
-        self.changed(number, caller.is_user())
+        };
+        self.before_change(number, caller.is_user())?;
+        Ok(match change {
+            Change::Punch => file.punch(offset, len)?,
+            Change::Zero => file.zero(offset, len, keeps)?,
+            Change::Allocate => file.allocate(offset, len, keeps)?,
+        })
     }
 
     /// Serves `copy_file_range`: returns the number of bytes copied. If it is less than `len`, the source ended or the
     /// next call copies the rest.
     pub(crate) fn copy(&self, copy: &Copy, caller: Caller) -> Answer<u32> {
-        let count = self.copy_bytes(copy)?;
-        self.changed(copy.to.0, caller.is_user()).map(|()| count)
-    }
-
-    /// Copies up to [`COPY_BYTES_MAX`] through a buffer, and returns the number of bytes: the program repeats the call
-    /// for the rest.
-    fn copy_bytes(&self, copy: &Copy) -> Answer<u32> {
-        let (from, to) = (self.open_file(copy.from.0)?, self.open_file(copy.to.0)?);
-        let len = copy.len.min(COPY_BYTES_MAX);
-        let mut done = 0;
-        with_buffer(REQUEST_BYTES_MAX as usize, |buffer| {
-            while done < len {
-                let want = (len - done).min(buffer.len() as u64) as usize;
-                let read = from.read_at(copy.from.1 + done, &mut buffer[..want])?;
-                if read == 0 {
-                    break;
-                }
-                to.write_at(copy.to.1 + done, &buffer[..read])?;
-                done += read as u64;
-            }
-            Ok(done as u32)
-        })
+        let files = (self.open_file(copy.from.0)?, self.open_file(copy.to.0)?);
+        self.before_change(copy.to.0, caller.is_user())?;
+        copy_bytes(copy, &files.0, &files.1)
     }
 
     /// Serves `fsync` for an open file.
@@ -215,6 +208,28 @@ impl Served {
     fn open_file(&self, number: u64) -> Answer<Arc<File>> {
         self.inode(number)?.file().ok_or(Errno::EBADF.into())
     }
+}
+
+/// Copies up to [`COPY_BYTES_MAX`] through a buffer, and returns the number of bytes: the program repeats the call for the
+/// rest. After an error it returns the number of bytes before it, if there are any, and the next call has the error.
+fn copy_bytes(copy: &Copy, from: &File, to: &File) -> Answer<u32> {
+    let len = copy.len.min(COPY_BYTES_MAX);
+    let mut done = 0;
+    with_buffer(REQUEST_BYTES_MAX as usize, |buffer| {
+        while done < len {
+            let want = (len - done).min(buffer.len() as u64) as usize;
+            let copied = from
+                .read_at(copy.from.1 + done, &mut buffer[..want])
+                .and_then(|read| to.write_at(copy.to.1 + done, &buffer[..read]).map(|_| read));
+            match copied {
+                Ok(0) => break,
+                Ok(read) => done += read as u64,
+                Err(error) if done == 0 => return Err(error.into()),
+                Err(_) => break,
+            }
+        }
+        Ok(done as u32)
+    })
 }
 
 /// True if the flags of `open` contain `wanted`.

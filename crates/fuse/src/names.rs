@@ -184,7 +184,9 @@ impl Served {
 pub(crate) mod tests {
     use super::*;
     use crate::attributes::Wanted;
+    use crate::data::Copy;
     use crate::inodes::ROOT;
+    use crate::limits::REQUEST_BYTES_MAX;
     use crate::options::Cache;
     use crate::passing::Dropper;
     use dfs::{Dfs, MountOptions, NewDfs, SetAttr};
@@ -274,6 +276,38 @@ pub(crate) mod tests {
         root.rmdir(b"moved").unwrap();
         assert_eq!(served.attributes(dir).unwrap().nlink, 0);
         served.set_attributes(dir, set()).unwrap();
+    }
+
+    /// The copy reaches the end of what a file can hold, as it may reach that of the pool.
+    #[test]
+    fn copy_that_fails_after_a_part_returns_the_length_of_that_part() {
+        let served = served(Cache::Auto);
+        let make = |name| {
+            let new = New::by(USER, libc::S_IFREG | 0o4755);
+            served.create(ROOT, name, new, libc::O_CREAT | libc::O_RDWR).unwrap().0.ino.0
+        };
+        let (from, to) = (make(b"from"), make(b"to"));
+        let part = u64::from(REQUEST_BYTES_MAX);
+        served.inode(from).unwrap().file().unwrap().set_len(2 * part).unwrap();
+        let end = dfs::limits::FILE_SIZE_MAX;
+        let copy = |at| served.copy(&Copy { from: (from, 0), to: (to, at), len: 2 * part }, USER);
+        assert_eq!(copy(end).err(), Some(Errno::EFBIG.into()));
+        // The copy clears the bit before it writes.
+        assert_eq!(served.attributes(to).unwrap().perm, 0o755);
+        assert_eq!(copy(end - part), Ok(REQUEST_BYTES_MAX));
+    }
+
+    #[test]
+    fn failed_allocation_by_a_user_has_cleared_set_id_bits() {
+        let served = served(Cache::Auto);
+        let new = New::by(USER, libc::S_IFREG | 0o4755);
+        let made = served.create(ROOT, b"f", new, libc::O_CREAT | libc::O_RDWR).unwrap();
+        let number = made.0.ino.0;
+        let at = (dfs::limits::FILE_SIZE_MAX, 1);
+        assert!(served.allocate(number, at, libc::FALLOC_FL_COLLAPSE_RANGE, USER).is_err());
+        assert_eq!(served.attributes(number).unwrap().perm, 0o4755);
+        assert!(served.allocate(number, at, 0, USER).is_err());
+        assert_eq!(served.attributes(number).unwrap().perm, 0o755);
     }
 
     /// The kernel has data that the server does not know. After this error it takes everything for data.
