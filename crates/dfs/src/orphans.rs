@@ -62,21 +62,52 @@ pub(crate) fn store_if_open(
 }
 
 /// In the transaction that renames an open file to `name` in `dir`, or a directory without a mark: stores an entry that
-/// leads to the new name.
+/// leads to the new name. Returns false for a file that no process has open.
 pub(crate) fn store_new_location(
     fs: &Dfs,
     inode: &Inode,
-    (dir, name): (&Node, &[u8]),
+    place: (&Node, &[u8]),
     access: Access<'_>,
-) -> Result<()> {
+) -> Result<bool> {
     let is_needed = match inode.kind {
         Kind::File => is_used(fs.mounted(), inode.oid)?,
         Kind::Directory => !entry::has_marks(fs.container()),
         Kind::Symlink => false,
     };
-    if !is_needed {
+    if is_needed {
+        store_location(fs, inode, place, access)?;
+    }
+    Ok(is_needed || inode.kind != Kind::File)
+}
+
+/// After the rename of a file to `name` in `dir` for which [`store_new_location`] returned false: stores the entry if a
+/// process has opened the file since, under its former name.
+pub(crate) fn store_location_if_opened(
+    fs: &Dfs,
+    oid: ObjectId,
+    (dir, name): (&Node, &[u8]),
+) -> Result<()> {
+    if !is_used(fs.mounted(), oid)? {
         return Ok(());
     }
+    let location = EntryLocation { dir: dir.oid(), name: name.into() };
+    let stored = fs.transact(|access| {
+        // A process that has renamed or removed the file again has seen that it is open.
+        let found = location.inode(fs.container(), access).wait()?;
+        let Some(inode) = found.filter(|inode| inode.oid == oid) else { return Ok(None) };
+        store_location(fs, &inode, (dir, name), access).map(|()| Some(inode))
+    })?;
+    // The process may have closed the file meanwhile.
+    stored.map_or(Ok(()), |inode| bury(fs.mounted(), &inode))
+}
+
+/// Stores an entry that leads to `name` in `dir`, the new name of a file or directory.
+fn store_location(
+    fs: &Dfs,
+    inode: &Inode,
+    (dir, name): (&Node, &[u8]),
+    access: Access<'_>,
+) -> Result<()> {
     let (extent, bytes, path) = ([entry::INODE_EXTENT], inode.to_bytes(), dir.path_of(name));
     let location = [&dir.oid().to_bytes(), name].concat();
     let value = Value::Single(Source::One(&location));
@@ -475,9 +506,12 @@ fn moved(oid: ObjectId) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::{Create, File, MountOptions, NewDfs, Open, RenameMode, SetAttr, XattrMode};
-    use esker::Pool;
     use esker::backend::NewContainer;
     use esker::types::info::OpenMode;
+    use esker::{Pool, Reply};
+    use esker_conformance::between::{Interceptor, PoolBetween};
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     const NAME: &[u8] = b"file";
 
@@ -511,6 +545,67 @@ mod tests {
         let orphans = object(fs.container()).unwrap();
         let names = orphans.list_dkeys(&mut anchor, limit, Access::Latest).wait().unwrap();
         names.iter().map(<[u8]>::to_vec).collect()
+    }
+
+    /// Calls a function before an operation of a pool: the one that makes the count 0.
+    struct Before {
+        count: AtomicUsize,
+        work: Box<dyn Fn() + Send + Sync>,
+    }
+
+    impl Interceptor for Before {
+        fn pass<'a, T: Send + Unpin + 'a>(
+            &'a self,
+            call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
+        ) -> Reply<'a, T> {
+            if self.count.fetch_sub(1, Ordering::Relaxed) == 1 {
+                (self.work)();
+            }
+            call()
+        }
+    }
+
+    /// Opens of another process at each moment of a rename: each fails, or leaves a file whose attributes can be set.
+    #[test]
+    fn file_opened_during_a_rename_keeps_its_entry() {
+        for mode in [RenameMode::Replace, RenameMode::Exchange] {
+            for step in 1.. {
+                if !opens_during_a_rename(mode, step) {
+                    assert!(step > 4, "the rename took {step} operations");
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Opens the file before operation `step` of a rename, and sets its attributes afterwards. Returns false if the
+    /// rename had fewer operations.
+    fn opens_during_a_rename(mode: RenameMode, step: usize) -> bool {
+        let name = format!("late-open-{mode:?}-{step}");
+        let other = mounted(&name);
+        new_file(&other).close().unwrap();
+        other.root().create(b"new", &Create::with_mode(0o644)).unwrap();
+        let opened = Arc::new(Mutex::new(None));
+        let (node, slot) = (other.root().lookup(NAME).unwrap(), Arc::clone(&opened));
+        let work = move || *slot.lock().unwrap() = Some(node.open(Open::BOTH));
+        let before = Arc::new(Before { count: AtomicUsize::new(0), work: Box::new(work) });
+        let pool = Pool::connect(&format!("memory:{name}"), OpenMode::ReadWrite).unwrap();
+        let pool = PoolBetween::before(Arc::clone(pool.backend()), &before);
+        let pool = Pool::from_backend(Arc::new(pool), OpenMode::ReadWrite);
+        let container = pool.open_container("fs", OpenMode::ReadWrite).wait().unwrap();
+        let root = Dfs::mount(container, MountOptions::default()).unwrap().root();
+        before.count.store(step, Ordering::Relaxed);
+        root.rename(NAME, &root, b"new", mode).unwrap();
+        before.count.store(0, Ordering::Relaxed);
+        let Some(opened) = opened.lock().unwrap().take() else { return false };
+        if let Ok(file) = opened {
+            file.set_attr(&SetAttr { mode: Some(0o600), ..SetAttr::default() }).unwrap();
+            assert_eq!(root.lookup(b"new").unwrap().inode().mode, 0o600, "{name}");
+            file.close().unwrap();
+            other.flush().unwrap();
+            assert_eq!(orphan_names(&other), [[0; 0]; 0], "{name}");
+        }
+        true
     }
 
     /// The last process that closed the file frees it after another one has opened it.

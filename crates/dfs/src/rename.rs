@@ -48,6 +48,9 @@ pub(crate) struct Conditions<'a> {
 struct Moved {
     inode: Inode,
     other: Option<Inode>,
+    /// False for a file that no process had open: the new location of `inode`, or of an exchanged `other`, is not
+    /// stored.
+    is_located: (bool, bool),
     /// The replaced entry is stored as an orphan, because a process has it open.
     is_orphan: bool,
 }
@@ -162,7 +165,8 @@ impl Rename<'_> {
         }
         self.check_descent(&source.inode, self.to, access)?;
         let other = target.as_ref().map(|other| other.inode);
-        let mut moved = Moved { inode: source.inode, other, is_orphan: false };
+        let is_located = (true, true);
+        let mut moved = Moved { inode: source.inode, other, is_located, is_orphan: false };
         if other.is_some_and(|other| other.oid == source.inode.oid) {
             return Ok(None);
         }
@@ -179,7 +183,8 @@ impl Rename<'_> {
                 from.punch_dkey(self.name, Cond::NONE, access).wait()?;
                 to.punch_dkey(self.new_name, Cond::NONE, access).wait()?;
                 target.write(&from, self.name, access)?;
-                orphans::store_new_location(fs, &target.inode, (self.from, self.name), access)?;
+                let place = (self.from, self.name);
+                moved.is_located.1 = orphans::store_new_location(fs, &target.inode, place, access)?;
             }
             (_, target) => {
                 if let Some(target) = target {
@@ -192,7 +197,8 @@ impl Rename<'_> {
             }
         }
         source.write(&to, self.new_name, access)?;
-        orphans::store_new_location(fs, &source.inode, (self.to, self.new_name), access)?;
+        let place = (self.to, self.new_name);
+        moved.is_located.0 = orphans::store_new_location(fs, &source.inode, place, access)?;
         Ok(Some(moved))
     }
 
@@ -260,13 +266,25 @@ impl Rename<'_> {
         if self.from.oid() != self.to.oid() {
             self.to.note_entries_changed();
         }
+        if !moved.is_located.0 {
+            note_late_open(&moved.inode, (self.to, self.new_name));
+        }
         match (self.mode, &moved.other) {
             (RenameMode::Exchange, Some(other)) => {
                 mounted.note_move(other, &location(self.from, self.name));
+                if !moved.is_located.1 {
+                    note_late_open(other, (self.from, self.name));
+                }
                 Ok(())
             }
             (_, Some(other)) => self.to.free_content(other, moved.is_orphan),
             (_, None) => Ok(()),
         }
     }
+}
+
+/// After the commit: stores the new location of a file that another process has opened during the rename. After an error,
+/// that process cannot set attributes of the file, but the rename is done all the same.
+fn note_late_open(inode: &Inode, place: (&Node, &[u8])) {
+    let _ = orphans::store_location_if_opened(place.0.fs(), inode.oid, place);
 }
