@@ -433,7 +433,11 @@ pub(crate) struct Target<'a> {
 impl Hidden {
     /// A new file in the hidden directory, and the same file open for writing.
     pub(crate) fn file(bucket: &Bucket) -> Outcome<(Self, dfs::File)> {
-        let (dir, name) = (bucket.puts()?, drawn_name()?);
+        Ok(Self::file_in(bucket.puts()?, drawn_name()?)?)
+    }
+
+    /// A new file of this name in a directory below the hidden one, and the same file open for writing.
+    pub(crate) fn file_in(dir: Node, name: String) -> esker::types::Result<(Self, dfs::File)> {
         let create = Create { exclusive: true, open: true, ..Create::with_mode(FILE_MODE) };
         let node = dir.create(name.as_bytes(), &create)?;
         Ok((Self(Draft::Entry { dir, name }), node.open(dfs::Open::BOTH)?))
@@ -462,6 +466,12 @@ impl Hidden {
         }
         self.0 = Draft::Published;
         Ok(())
+    }
+
+    /// True if the file or directory does not exist any more, although it was not published.
+    pub(crate) fn is_removed(&self) -> bool {
+        let Draft::Entry { dir, name } = &self.0 else { return false };
+        dir.lookup(name.as_bytes()).is_err_and(|error| error.kind() == ErrorKind::NotFound)
     }
 }
 

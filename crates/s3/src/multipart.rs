@@ -383,7 +383,7 @@ mod tests {
         let etag = etag_of(&[part]);
         let mut record = Record::new(About::default(), etag.clone(), 0, Stored::default());
         record.upload = Some(id.clone());
-        new_put("k").publish(&bucket, Hidden::small_file(Vec::new()), &record).unwrap();
+        new_put("k").publish(&bucket, &mut Hidden::small_file(Vec::new()), &record).unwrap();
         let part = CompletedPart {
             part_number: Some(1),
             e_tag: Some(strong(part.to_owned())),

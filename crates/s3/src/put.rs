@@ -4,13 +4,14 @@ use crate::bucket::{Bucket, Hidden, Target};
 use crate::condition::Condition;
 use crate::fault::{Fault, Outcome};
 use crate::find::remove_xattr;
-use crate::limits::RETRIES_MAX;
+use crate::limits::{LEFT_OVER_SECONDS, RETRIES_MAX};
 use crate::parts::{PARTS, Parts};
 use crate::place::Place;
 use crate::record::{
     About, DIRECTORY, IS_KEY, IS_WAY, RECORD, Record, TAGS, Tags, directory_etag, written_tags,
 };
 use crate::remove::{remove_empty_ways, remove_ways};
+use crate::uploads::no_upload_fault;
 use dfs::{Existing, Inode, Kind, Node, RenameMode, Time, XattrMode, Xattrs};
 use esker::types::{Error, ErrorKind};
 use s3s::S3ErrorCode;
@@ -32,22 +33,25 @@ impl Put {
     pub(crate) fn finish(
         &self,
         bucket: &Bucket,
-        hidden: Hidden,
+        mut hidden: Hidden,
         received: &Received,
     ) -> Outcome<(String, Time)> {
         let etag = received.summed.etag();
         let checksum = received.summed.checksum.clone();
         let record = Record::new(self.about.clone(), etag.clone(), received.size, checksum);
-        let mtime = self.publish(bucket, hidden, &record)?;
+        let mtime = self.publish(bucket, &mut hidden, &record)?;
         Ok((etag, mtime))
     }
 
     /// Publishes a file with its record at the path of the key, if the condition holds. Tries again if the directory of
     /// the key is removed meanwhile, with the last object in it. Returns the time of the file's last change.
+    ///
+    /// # Errors
+    /// `NoSuchUpload` if the upload was completed or aborted meanwhile, which removes the file.
     pub(crate) fn publish(
         &self,
         bucket: &Bucket,
-        mut hidden: Hidden,
+        hidden: &mut Hidden,
         record: &Record,
     ) -> Outcome<Time> {
         let mtime = Cell::new(Time::default());
@@ -75,7 +79,10 @@ impl Put {
             });
             published.map_err(|error| {
                 remove_ways([above.clone()]);
-                refused.take().unwrap_or_else(|| occupied_fault(&self.place, error))
+                let is_removed = error.kind() == ErrorKind::NotFound && hidden.is_removed();
+                let removed = is_removed.then(|| removed_fault(record));
+                let fault = refused.take().or(removed);
+                fault.unwrap_or_else(|| occupied_fault(&self.place, error))
             })
         })?;
         Ok(mtime.get())
@@ -183,6 +190,20 @@ pub(crate) fn remove_if(
     dir.unlink_if(name, &check).map_err(|error| refused.take().unwrap_or_else(|| error.into()))
 }
 
+/// The error for a file that another request removed before its publication: with its upload, or as left over.
+#[cold]
+fn removed_fault(record: &Record) -> Fault {
+    match &record.upload {
+        Some(id) => no_upload_fault(id),
+        None => {
+            let why = format!(
+                "the put had no progress for {LEFT_OVER_SECONDS} s (LEFT_OVER_SECONDS): try again"
+            );
+            Fault::new(S3ErrorCode::RequestTimeout, why)
+        }
+    }
+}
+
 /// [`occupied_fault`] of a fault of the store; other faults stay.
 fn occupied(place: &Place, fault: Fault) -> Fault {
     match fault {
@@ -273,15 +294,15 @@ pub(crate) mod tests {
     /// Publishes an empty object.
     fn publish_small(bucket: &Bucket, put: &Put) -> Outcome<Time> {
         let record = Record::new(About::default(), String::new(), 0, Default::default());
-        put.publish(bucket, Hidden::small_file(Vec::new()), &record)
+        put.publish(bucket, &mut Hidden::small_file(Vec::new()), &record)
     }
 
     /// Puts an object with this content, whose length is its ETag.
     pub(crate) fn put_content(bucket: &Bucket, key: &str, content: &'static [u8]) {
         let (etag, size) = (content.len().to_string(), content.len() as u64);
         let record = Record::new(About::default(), etag, size, Default::default());
-        let hidden = Hidden::small_file(vec![Bytes::from_static(content)]);
-        new_put(key).publish(bucket, hidden, &record).unwrap();
+        let mut hidden = Hidden::small_file(vec![Bytes::from_static(content)]);
+        new_put(key).publish(bucket, &mut hidden, &record).unwrap();
     }
 
     /// A put on the condition that the object exists with this ETag, or with any.

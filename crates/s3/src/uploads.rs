@@ -14,13 +14,15 @@ use crate::sums::{KNOWN, Sums, byte_of_hex, hex};
 use dfs::limits::LIST_BATCH;
 use dfs::{Existing, Inode, Kind, Node, Open, RenameMode, Time};
 use esker::types::ops::Anchor;
-use esker::types::{ErrorKind, ObjectId};
+use esker::types::{Error, ErrorKind, ObjectId};
 use s3s::S3ErrorCode;
 use s3s::crypto::{Checksum as _, Md5};
 use serde::{Deserialize, Serialize};
 
 /// The extended attribute of an upload's directory with its [`Upload`]: JSON.
 const UPLOAD: &str = "user.esker.s3.upload";
+/// Prefix of the names of files with the joined parts, in the upload's directory. It sorts them after the parts.
+const JOINED: &str = "joined-";
 /// Digits of the name of a part's file, which is its number.
 const DIGITS: usize = 5;
 
@@ -167,11 +169,16 @@ impl Begun {
             xattrs: &xattrs,
             check: &|_| Ok(()),
         };
-        hidden.publish(&target).map_err(|error| match error.kind() {
+        hidden.publish(&target).map_err(|error| self.upload_fault(error))?;
+        Ok(etag)
+    }
+
+    /// `NoSuchUpload` for an error that a file or the directory of the upload is missing; other errors stay.
+    fn upload_fault(&self, error: Error) -> Fault {
+        match error.kind() {
             ErrorKind::NotFound => no_upload_fault(&self.id),
             _ => error.into(),
-        })?;
-        Ok(etag)
+        }
     }
 
     /// All parts, by number.
@@ -222,13 +229,13 @@ impl Begun {
         let size = parts.iter().map(|part| part.size).sum();
         claims.check_size(size)?;
         let mut sums = claims.sums(requested);
-        let hidden = self.joined(bucket, &parts, &mut sums)?;
+        let mut hidden = self.joined(&parts, &mut sums)?;
         let checksum = claims.check(&parts, &sums.finish().checksum, requested)?;
         let about = self.upload.about.clone();
         let mut record = Record::new(about, etag.clone(), size, checksum.clone());
         record.upload = Some(self.id.clone());
         let put = Put { parts: Some(Parts::new(&parts)), ..put.clone() };
-        put.publish(bucket, hidden, &record)?;
+        put.publish(bucket, &mut hidden, &record)?;
         self.abort()?;
         Ok((etag, checksum))
     }
@@ -268,12 +275,14 @@ impl Begun {
         }
     }
 
-    /// A hidden file with the contents of the parts, one after the other. Adds them to `sums`.
+    /// A file with the contents of the parts, one after the other. Adds them to `sums`. It is in the upload's directory:
+    /// the request that completes or aborts the upload also removes this file, so that it cannot be published later.
     ///
     /// # Errors
-    /// `InvalidPart` if a part was replaced or removed since the client's choice was checked.
-    fn joined(&self, bucket: &Bucket, parts: &[Part], sums: &mut Sums) -> Outcome<Hidden> {
-        let (hidden, file) = Hidden::file(bucket)?;
+    /// `InvalidPart` if a part was replaced or removed since the client's choice was checked; `NoSuchUpload`.
+    fn joined(&self, parts: &[Part], sums: &mut Sums) -> Outcome<Hidden> {
+        let created = Hidden::file_in(self.dir.clone(), format!("{JOINED}{}", drawn_name()?));
+        let (hidden, file) = created.map_err(|error| self.upload_fault(error))?;
         let mut at = 0;
         for part in parts {
             let node = self.dir.lookup(&part.name).ok().filter(|node| node.oid() == part.oid);
@@ -350,7 +359,7 @@ fn no_part_fault(number: i32) -> Fault {
 
 /// The error for an upload that does not exist any more.
 #[cold]
-fn no_upload_fault(id: &str) -> Fault {
+pub(crate) fn no_upload_fault(id: &str) -> Fault {
     Fault::new(
         S3ErrorCode::NoSuchUpload,
         format!("upload {id:?} does not exist: it was completed or aborted"),
@@ -361,6 +370,7 @@ fn no_upload_fault(id: &str) -> Fault {
 pub(crate) mod tests {
     use super::*;
     use crate::list::tests::bucket;
+    use crate::put::tests::{new_put, put_content};
     use crate::sums::Expected;
     use bytes::Bytes;
     use dfs::SetAttr;
@@ -402,9 +412,51 @@ pub(crate) mod tests {
         let chosen = [Chosen { number: 1, etag, checksum: Stored::default() }];
         let parts = begun.chosen(&chosen).unwrap();
         let mut sums = Claims::default().sums(None);
-        assert!(begun.joined(&bucket, &parts, &mut sums).is_ok());
+        assert!(begun.joined(&parts, &mut sums).is_ok());
         add(&begun, 1, b"others");
-        let joined = begun.joined(&bucket, &parts, &mut sums);
+        let joined = begun.joined(&parts, &mut sums);
         assert!(joined.is_err_and(|fault| fault.is_code("InvalidPart")));
+    }
+
+    /// The joined content of the first part of an upload, and its record.
+    fn joined(begun: &Begun) -> (Hidden, Record) {
+        let chosen = [Chosen { number: 1, etag: None, checksum: Stored::default() }];
+        let parts = begun.chosen(&chosen).unwrap();
+        let hidden = begun.joined(&parts, &mut Claims::default().sums(None)).unwrap();
+        let (etag, size) = (etag_of(&[&parts[0].etag]), parts[0].size);
+        let mut record = Record::new(About::default(), etag, size, Stored::default());
+        record.upload = Some(begun.id.clone());
+        (hidden, record)
+    }
+
+    /// Publishes joined parts after a newer object. Fails unless that is refused, and the newer object stays.
+    fn expect_late_publication_is_refused(bucket: &Bucket, (mut hidden, record): (Hidden, Record)) {
+        put_content(bucket, "k", b"newer");
+        let late = new_put("k").publish(bucket, &mut hidden, &record);
+        assert!(late.is_err_and(|fault| fault.is_code("NoSuchUpload")));
+        assert_eq!(find(bucket, "k").unwrap().size(), 5);
+    }
+
+    #[test]
+    fn aborted_upload_does_not_become_an_object() {
+        let bucket = bucket("s3-uploads-aborted", &[]);
+        let begun = begin(&bucket, "k");
+        add(&begun, 1, b"content");
+        let late = joined(&begun);
+        begun.abort().unwrap();
+        expect_late_publication_is_refused(&bucket, late);
+    }
+
+    /// Two servers complete an upload at the same time.
+    #[test]
+    fn second_completion_does_not_overwrite_a_newer_object() {
+        let bucket = bucket("s3-uploads-twice", &[]);
+        let begun = begin(&bucket, "k");
+        add(&begun, 1, b"content");
+        let late = joined(&begun);
+        let chosen = [Chosen { number: 1, etag: None, checksum: Stored::default() }];
+        begun.complete(&bucket, &new_put("k"), &chosen, &Claims::default()).unwrap();
+        assert_eq!(find(&bucket, "k").unwrap().size(), 7);
+        expect_late_publication_is_refused(&bucket, late);
     }
 }
