@@ -12,7 +12,7 @@ use crate::put::Put;
 use crate::record::{About, RECORD, Record, Stored, Tags, pair};
 use crate::sums::{KNOWN, Sums, byte_of_hex, hex};
 use dfs::limits::LIST_BATCH;
-use dfs::{Existing, Inode, Kind, Node, Open, RenameMode, Time};
+use dfs::{Existing, File, Inode, Kind, Node, Open, RenameMode, Time};
 use esker::types::ops::Anchor;
 use esker::types::{Error, ErrorKind, ObjectId};
 use s3s::S3ErrorCode;
@@ -285,14 +285,27 @@ impl Begun {
         let (hidden, file) = created.map_err(|error| self.upload_fault(error))?;
         let mut at = 0;
         for part in parts {
-            let node = self.dir.lookup(&part.name).ok().filter(|node| node.oid() == part.oid);
-            let node = node.ok_or_else(|| no_part_fault(part.number))?;
-            let from = node.open(Open::READ)?;
+            let from = self.open(part)?;
             copy_range(&from, 0..part.size, &file, at, |piece| sums.update(piece))?;
             at += part.size;
         }
         file.close()?;
         Ok(hidden)
+    }
+
+    /// Opens the file of a part.
+    ///
+    /// # Errors
+    /// `InvalidPart` if the part was replaced or removed since it was listed; errors of the store.
+    fn open(&self, part: &Part) -> Outcome<File> {
+        let found = self.dir.lookup(&part.name).and_then(|node| match node.oid() == part.oid {
+            true => node.open(Open::READ).map(Some),
+            false => Ok(None),
+        });
+        match found {
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(no_part_fault(part.number)),
+            found => found?.ok_or_else(|| no_part_fault(part.number)),
+        }
     }
 
     /// Removes the directory of the upload with all parts. It is not an error if another request has removed it.
@@ -314,7 +327,10 @@ pub(crate) fn completed(
     chosen: &[Chosen],
     claims: &Claims,
 ) -> Outcome<Option<(String, Stored)>> {
-    let Ok(found) = find(bucket, &place.key) else { return Ok(None) };
+    let found = match find(bucket, &place.key) {
+        Err(fault) if fault.is_code("NoSuchKey") => return Ok(None),
+        found => found?,
+    };
     if found.record.upload.as_deref() != Some(id) {
         return Ok(None);
     }
@@ -374,6 +390,8 @@ pub(crate) mod tests {
     use crate::sums::Expected;
     use bytes::Bytes;
     use dfs::SetAttr;
+    use esker::types::info::OpenMode;
+    use esker::{Pool, Wait};
 
     /// Begins an upload without metadata.
     pub(crate) fn begin(bucket: &Bucket, key: &str) -> Begun {
@@ -445,6 +463,23 @@ pub(crate) mod tests {
         let late = joined(&begun);
         begun.abort().unwrap();
         expect_late_publication_is_refused(&bucket, late);
+    }
+
+    /// Clients abort an upload if a part is invalid, and try again if the store fails.
+    #[test]
+    fn error_of_the_store_is_not_one_of_the_upload() {
+        let name = "s3-uploads-store";
+        let bucket = bucket(name, &[]);
+        let begun = begin(&bucket, "k");
+        add(&begun, 1, b"content");
+        let chosen = [Chosen { number: 1, etag: None, checksum: Stored::default() }];
+        let parts = begun.chosen(&chosen).unwrap();
+        let pool = Pool::connect(&format!("memory:{name}"), OpenMode::ReadWrite).unwrap();
+        pool.destroy_container("b", true).wait().unwrap();
+        assert!(begun.open(&parts[0]).is_err_and(|fault| fault.is_closed()));
+        let place = Place::parse("k").unwrap();
+        let repeated = completed(&bucket, &place, &begun.id, &chosen, &Claims::default());
+        assert!(repeated.is_err_and(|fault| fault.is_closed()));
     }
 
     /// Two servers complete an upload at the same time.
