@@ -468,6 +468,19 @@ impl Hidden {
         Ok(())
     }
 
+    /// The name of the file or directory until it is published; empty for a small file in memory.
+    pub(crate) fn name(&self) -> &str {
+        match &self.0 {
+            Draft::Entry { name, .. } => name,
+            Draft::Content(_) | Draft::Published => "",
+        }
+    }
+
+    /// Leaves the file or directory where it is, also if it is not published.
+    pub(crate) fn keep(&mut self) {
+        self.0 = Draft::Published;
+    }
+
     /// True if the file or directory does not exist any more, although it was not published.
     pub(crate) fn is_removed(&self) -> bool {
         let Draft::Entry { dir, name } = &self.0 else { return false };

@@ -12,7 +12,7 @@ use crate::put::Put;
 use crate::record::{Stored, strong, timestamp};
 use crate::service::Service;
 use crate::sums::Expected;
-use crate::uploads::{Begun, Chosen, Upload, check_number, completed};
+use crate::uploads::{Begun, Chosen, Upload, check_number, completed, no_upload_fault};
 use s3s::dto::*;
 use s3s::{S3ErrorCode, S3Request};
 use std::collections::BTreeSet;
@@ -142,15 +142,23 @@ impl Service {
         let repeated = |place: &Place, fault: Fault| {
             completed(&bucket, place, &input.upload_id, &chosen, &claims)?.ok_or(fault)
         };
-        let (etag, sums) = match Begun::find(&bucket, &place.key, &input.upload_id) {
-            Ok(begun) => {
+        let begun = Begun::find(&bucket, &place.key, &input.upload_id);
+        let begun = begun.and_then(|begun| Ok((begun.is_published()?, begun)));
+        let (etag, sums) = match begun {
+            // An earlier request made the object, but was killed before it removed the upload.
+            Ok((true, begun)) => {
+                let done = completed(&bucket, &place, &begun.id, &chosen, &claims)?;
+                begun.abort()?;
+                done.ok_or_else(|| no_upload_fault(&begun.id))?
+            }
+            Ok((false, begun)) => {
                 let (about, tags) = (begun.upload.about.clone(), begun.upload.tags.clone());
                 let put = Put { place, about, tags, condition, parts: None };
                 begun.complete(&bucket, &put, &chosen, &claims).or_else(|fault| {
                     // Another request has completed or aborted the upload in the meantime.
                     let gone = Begun::find(&bucket, &put.place.key, &input.upload_id).err();
                     let done = repeated(&put.place, gone.unwrap_or(fault))?;
-                    // An earlier request made the object, but was killed before it removed all parts.
+                    // As above, by a server of an earlier version.
                     begun.abort()?;
                     Ok::<_, Fault>(done)
                 })?
@@ -333,11 +341,13 @@ fn upload(begun: &Begun, encoding: Encoding) -> MultipartUpload {
 mod tests {
     use super::*;
     use crate::bucket::{Bucket, Hidden};
+    use crate::find::find;
     use crate::list::tests::bucket;
-    use crate::put::tests::new_put;
+    use crate::put::tests::{new_put, put_content};
     use crate::record::{About, Record};
+    use crate::remove::remove;
     use crate::uploads::etag_of;
-    use crate::uploads::tests::begin;
+    use crate::uploads::tests::{begin, begin_and_publish};
 
     #[test]
     fn range_of_a_source_has_both_ends_within_it() {
@@ -402,6 +412,39 @@ mod tests {
             assert_eq!(done.e_tag, Some(strong(etag.clone())));
             assert!(Begun::find(&bucket, "k", &id).is_err());
         }
+    }
+
+    /// Other clients have replaced or removed the object meanwhile.
+    #[test]
+    fn repeated_completion_does_not_restore_the_object() {
+        let name = "s3-uploads-restored";
+        let (bucket, pool) = (bucket(name, &[]), format!("memory:{name}"));
+        let pool = esker::Pool::connect(&pool, esker::types::info::OpenMode::ReadWrite).unwrap();
+        let service = Service::new(pool, Default::default(), Default::default());
+        let complete = |key: &str, id: &str| {
+            let part = CompletedPart { part_number: Some(1), ..Default::default() };
+            service.complete_upload(CompleteMultipartUploadInput {
+                bucket: "b".to_owned(),
+                key: key.to_owned(),
+                upload_id: id.to_owned(),
+                multipart_upload: Some(CompletedMultipartUpload { parts: Some(vec![part]) }),
+                ..Default::default()
+            })
+        };
+        for key in ["same", "replaced", "removed"] {
+            let id = begin_and_publish(&bucket, key);
+            match key {
+                "replaced" => put_content(&bucket, key, b"newer"),
+                "removed" => remove(&bucket, key, &Condition::default()).unwrap(),
+                _ => {}
+            }
+            let done = complete(key, &id);
+            let missing = done.as_ref().is_err_and(|fault| fault.is_code("NoSuchUpload"));
+            assert_eq!((done.is_ok(), missing), (key == "same", key != "same"), "{key}");
+            assert!(Begun::find(&bucket, key, &id).is_err());
+        }
+        let sizes = ["same", "replaced", "removed"].map(|key| find(&bucket, key).ok());
+        assert_eq!(sizes.map(|found| found.map(|found| found.size())), [Some(7), Some(5), None]);
     }
 
     /// Clients that continue a truncated page without a marker would ask for the same page again.

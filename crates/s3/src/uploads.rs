@@ -12,7 +12,7 @@ use crate::put::Put;
 use crate::record::{About, RECORD, Record, Stored, Tags, pair};
 use crate::sums::{KNOWN, Sums, byte_of_hex, hex};
 use dfs::limits::LIST_BATCH;
-use dfs::{Existing, File, Inode, Kind, Node, Open, RenameMode, Time};
+use dfs::{Existing, File, Inode, Kind, Node, Open, RenameMode, Time, XattrMode};
 use esker::types::ops::Anchor;
 use esker::types::{Error, ErrorKind, ObjectId};
 use s3s::S3ErrorCode;
@@ -23,6 +23,9 @@ use serde::{Deserialize, Serialize};
 const UPLOAD: &str = "user.esker.s3.upload";
 /// Prefix of the names of files with the joined parts, in the upload's directory. It sorts them after the parts.
 const JOINED: &str = "joined-";
+/// Prefix of extended attributes of an upload's directory; the rest is the name of a file with the joined parts, and the
+/// value its ETag. Such an attribute is stored before the file is published. If the file is missing, it was published.
+const PUBLISHING: &str = "user.esker.s3.publishing.";
 /// Digits of the name of a part's file, which is its number.
 const DIGITS: usize = 5;
 
@@ -235,9 +238,61 @@ impl Begun {
         let mut record = Record::new(about, etag.clone(), size, checksum.clone());
         record.upload = Some(self.id.clone());
         let put = Put { parts: Some(Parts::new(&parts)), ..put.clone() };
-        put.publish(bucket, &mut hidden, &record)?;
+        self.publish(bucket, &put, &mut hidden, &record)?;
         self.abort()?;
         Ok((etag, checksum))
+    }
+
+    /// Publishes the joined file, which an attribute of the upload names before. So a repeated completion detects that
+    /// the file was published, even if the server was killed right after that.
+    fn publish(
+        &self,
+        bucket: &Bucket,
+        put: &Put,
+        hidden: &mut Hidden,
+        record: &Record,
+    ) -> Outcome<()> {
+        let (name, etag) = (hidden.name().to_owned(), record.put_etag().as_bytes());
+        let attribute = format!("{PUBLISHING}{name}");
+        let set = self.dir.set_xattr(attribute.as_bytes(), etag, XattrMode::Any);
+        set.map_err(|error| self.upload_fault(error))?;
+        let published = put.publish(bucket, hidden, record);
+        if published.is_err() && self.withdraw(&name, &attribute).is_err() {
+            // If the file were removed now, it would count as published.
+            hidden.keep();
+        }
+        published.map(drop)
+    }
+
+    /// Removes the attribute of a joined file that was not published. The attribute stays if the file is missing: it was
+    /// published, although the store reported an error, or the upload was removed.
+    fn withdraw(&self, name: &str, attribute: &str) -> Result<(), Error> {
+        match self.dir.lookup(name.as_bytes()) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            found => found.and_then(|_| self.dir.remove_xattr(attribute.as_bytes())),
+        }
+    }
+
+    /// True if an earlier completion has published the object, but was killed before it removed the upload.
+    pub(crate) fn is_published(&self) -> Outcome<bool> {
+        let attributes = self.dir.list_xattrs().map_err(|error| self.upload_fault(error))?;
+        for attribute in attributes {
+            let Some(name) = attribute.strip_prefix(PUBLISHING.as_bytes()) else { continue };
+            let found = self.dir.entries_with_xattr(&[name], RECORD.as_bytes())?;
+            // A completion that fails removes the attribute first, and then the file.
+            if found.iter().all(Option::is_none) && self.has_xattr(&attribute)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// True if the upload's directory has this extended attribute.
+    fn has_xattr(&self, name: &[u8]) -> Outcome<bool> {
+        match self.dir.get_xattr(name) {
+            Err(error) if error.kind() == ErrorKind::NoAttribute => Ok(false),
+            found => found.map(|_| true).map_err(|error| self.upload_fault(error)),
+        }
     }
 
     /// The stored parts that the client has chosen. They must be in order and exist, match the ETags and checksums that
@@ -385,6 +440,7 @@ pub(crate) fn no_upload_fault(id: &str) -> Fault {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::condition::Condition;
     use crate::list::tests::bucket;
     use crate::put::tests::{new_put, put_content};
     use crate::sums::Expected;
@@ -392,6 +448,7 @@ pub(crate) mod tests {
     use dfs::SetAttr;
     use esker::types::info::OpenMode;
     use esker::{Pool, Wait};
+    use s3s::dto::ETagCondition;
 
     /// Begins an upload without metadata.
     pub(crate) fn begin(bucket: &Bucket, key: &str) -> Begun {
@@ -436,9 +493,14 @@ pub(crate) mod tests {
         assert!(joined.is_err_and(|fault| fault.is_code("InvalidPart")));
     }
 
+    /// The first part of an upload, as a client chooses it.
+    fn first_part() -> Chosen {
+        Chosen { number: 1, etag: None, checksum: Stored::default() }
+    }
+
     /// The joined content of the first part of an upload, and its record.
     fn joined(begun: &Begun) -> (Hidden, Record) {
-        let chosen = [Chosen { number: 1, etag: None, checksum: Stored::default() }];
+        let chosen = [first_part()];
         let parts = begun.chosen(&chosen).unwrap();
         let hidden = begun.joined(&parts, &mut Claims::default().sums(None)).unwrap();
         let (etag, size) = (etag_of(&[&parts[0].etag]), parts[0].size);
@@ -453,6 +515,32 @@ pub(crate) mod tests {
         let late = new_put("k").publish(bucket, &mut hidden, &record);
         assert!(late.is_err_and(|fault| fault.is_code("NoSuchUpload")));
         assert_eq!(find(bucket, "k").unwrap().size(), 5);
+    }
+
+    /// An upload of one part whose completion was killed after it had published the object. Returns its ID.
+    pub(crate) fn begin_and_publish(bucket: &Bucket, key: &str) -> String {
+        let begun = begin(bucket, key);
+        add(&begun, 1, b"content");
+        let (mut hidden, record) = joined(&begun);
+        begun.publish(bucket, &new_put(key), &mut hidden, &record).unwrap();
+        assert!(begun.is_published().unwrap());
+        begun.id
+    }
+
+    #[test]
+    fn refused_publication_does_not_count_as_published() {
+        let bucket = bucket("s3-uploads-refused", &[]);
+        let begun = begin(&bucket, "k");
+        add(&begun, 1, b"content");
+        put_content(&bucket, "k", b"other");
+        let matches_not = Some(ETagCondition::Any);
+        let condition = Condition { matches_not, ..Condition::default() };
+        let (put, chosen) = (Put { condition, ..new_put("k") }, [first_part()]);
+        let refused = begun.complete(&bucket, &put, &chosen, &Claims::default());
+        assert!(refused.is_err_and(|fault| fault.is_code("PreconditionFailed")));
+        assert!(!begun.is_published().unwrap());
+        begun.complete(&bucket, &new_put("k"), &chosen, &Claims::default()).unwrap();
+        assert_eq!(find(&bucket, "k").unwrap().size(), 7);
     }
 
     #[test]
@@ -472,7 +560,7 @@ pub(crate) mod tests {
         let bucket = bucket(name, &[]);
         let begun = begin(&bucket, "k");
         add(&begun, 1, b"content");
-        let chosen = [Chosen { number: 1, etag: None, checksum: Stored::default() }];
+        let chosen = [first_part()];
         let parts = begun.chosen(&chosen).unwrap();
         let pool = Pool::connect(&format!("memory:{name}"), OpenMode::ReadWrite).unwrap();
         pool.destroy_container("b", true).wait().unwrap();
@@ -489,7 +577,7 @@ pub(crate) mod tests {
         let begun = begin(&bucket, "k");
         add(&begun, 1, b"content");
         let late = joined(&begun);
-        let chosen = [Chosen { number: 1, etag: None, checksum: Stored::default() }];
+        let chosen = [first_part()];
         begun.complete(&bucket, &new_put("k"), &chosen, &Claims::default()).unwrap();
         assert_eq!(find(&bucket, "k").unwrap().size(), 7);
         expect_late_publication_is_refused(&bucket, late);
