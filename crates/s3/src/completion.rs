@@ -170,8 +170,7 @@ impl Claims {
                 && count.is_none_or(|count| count == parts.len().to_string())
                 && composite(parts, name).as_deref() == Some(digits);
             if !is_composite {
-                let why = format!("the {name} of the object is not the one that the request gives");
-                return Err(Fault::new(S3ErrorCode::BadDigest, why));
+                return Err(bad_digest(name));
             }
             verified.set(name, &numbered(digits, parts));
         }
@@ -182,6 +181,32 @@ impl Claims {
         }
         Ok(verified)
     }
+
+    /// Checks the checksums that a client repeats against those stored with the object, which were verified when it was
+    /// completed.
+    ///
+    /// # Errors
+    /// `BadDigest`.
+    pub(crate) fn check_repeated(&self, stored: &Stored) -> Outcome<()> {
+        for name in KNOWN {
+            let Some(claimed) = self.checksum.get(name) else { continue };
+            let stored = stored.get(name).unwrap_or_default();
+            let is_composite = stored.contains('-');
+            let is_kind = self.kind.is_none_or(|kind| (kind == Kind::Composite) == is_composite);
+            let digits = stored.split('-').next();
+            if !is_kind || claimed != stored && Some(claimed) != digits {
+                return Err(bad_digest(name));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The error for a checksum of the object that differs from the client's.
+#[cold]
+fn bad_digest(name: &str) -> Fault {
+    let why = format!("the {name} of the object is not the one that the request gives");
+    Fault::new(S3ErrorCode::BadDigest, why)
 }
 
 /// The checksum of the checksums of parts; `None` if a part does not have one of this name.

@@ -3,7 +3,7 @@ use crate::fault::{Fault, Outcome};
 use crate::find::Found;
 use crate::limits::PARTS_BYTES_MAX;
 use crate::record::Stored;
-use crate::uploads::Part;
+use crate::uploads::{Chosen, Part};
 use esker::types::ErrorKind;
 use s3s::S3ErrorCode;
 use s3s::dto::{GetObjectAttributesParts, ObjectPart};
@@ -86,6 +86,17 @@ impl Parts {
             (first..first.saturating_add(count)).map(move |number| (number, size))
         };
         self.sizes.iter().flat_map(run)
+    }
+
+    /// True if the client chooses these parts: by their numbers, and by the checksums that it gives. What is not stored,
+    /// to save space, is not compared.
+    pub(crate) fn are(&self, chosen: &[Chosen]) -> bool {
+        let is_same = |((number, _), chosen): ((i32, u64), &Chosen)| {
+            number == chosen.number
+                && (self.checksums.is_empty() || chosen.has(&self.checksum_of(number)))
+        };
+        self.count == chosen.len()
+            && (self.sizes.is_empty() || self.each().zip(chosen).all(is_same))
     }
 
     /// The bytes of the part with the number `wanted`.

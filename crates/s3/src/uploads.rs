@@ -82,10 +82,14 @@ impl Chosen {
     /// True if the ETag and the checksums that the client gives for a part equal those of the stored part. Values that
     /// the client leaves out are not compared.
     fn matches(&self, part: &Part) -> bool {
-        self.etag.as_ref().is_none_or(|etag| *etag == part.etag)
-            && KNOWN.iter().all(|name| {
-                self.checksum.get(name).is_none_or(|sum| part.checksum.get(name) == Some(sum))
-            })
+        self.etag.as_ref().is_none_or(|etag| *etag == part.etag) && self.has(&part.checksum)
+    }
+
+    /// True if the checksums that the client gives for a part equal the stored ones.
+    pub(crate) fn has(&self, stored: &Stored) -> bool {
+        KNOWN
+            .iter()
+            .all(|name| self.checksum.get(name).is_none_or(|sum| stored.get(name) == Some(sum)))
     }
 }
 
@@ -393,8 +397,14 @@ pub(crate) fn completed(
     if etags.is_some_and(|etags| etag_of(&etags) != found.etag()) {
         return Ok(None);
     }
+    let parts = Parts::read(&found)?;
+    if parts.is_some_and(|parts| !parts.are(chosen)) {
+        return Ok(None);
+    }
     claims.check_size(found.size())?;
-    Ok(Some((found.etag(), found.record.checksum(&found.attr))))
+    let checksum = found.record.checksum(&found.attr);
+    claims.check_repeated(&checksum)?;
+    Ok(Some((found.etag(), checksum)))
 }
 
 /// The ETag of a multipart object, as in S3: the MD5 of the MD5 sums of its parts, and the number of parts.

@@ -749,3 +749,37 @@ fn completed_upload_is_gone_for_other_parts() {
     expect(&door, &complete(&etag), OK);
     expect(&door, &complete(other), (404, "NoSuchUpload"));
 }
+
+/// A client whose reply was lost repeats its completion. The claims in it are verified as those of the first one.
+#[test]
+fn claims_of_a_repeated_completion_are_verified() {
+    let door = Door::new("s3-completed-claims");
+    let begun = door.ask(&Ask::new("POST", "/b/new", "uploads=").by_header());
+    let id = between(&begun, "<UploadId>", "</UploadId>");
+    let query = format!("partNumber=1&uploadId={id}").leak();
+    let part = Ask { body: b"content".to_vec(), ..Ask::new("PUT", "/b/new", query) };
+    expect(&door, &part.signed("x-amz-checksum-crc32", CRC).by_header(), OK);
+    let query: &str = format!("uploadId={id}").leak();
+    let complete = |number: u32, sum: &str| {
+        let body = format!(
+            "<CompleteMultipartUpload><Part><ChecksumCRC32>{sum}</ChecksumCRC32><PartNumber>{number}</PartNumber>\
+             </Part></CompleteMultipartUpload>"
+        );
+        Ask { body: body.into_bytes(), ..Ask::new("POST", "/b/new", query) }
+    };
+    let whole = |sum: &str, kind: &str| {
+        let ask = complete(1, CRC).signed("x-amz-checksum-crc32", sum);
+        ask.signed("x-amz-checksum-type", kind).by_header()
+    };
+    for _ in 0..2 {
+        expect(&door, &whole(CRC, "FULL_OBJECT"), OK);
+    }
+    let (gone, bad) = ((404, "NoSuchUpload"), (400, "BadDigest"));
+    expect(&door, &complete(1, CRC).by_header(), OK);
+    expect(&door, &complete(2, CRC).by_header(), gone);
+    expect(&door, &complete(1, "AAAAAA==").by_header(), gone);
+    expect(&door, &whole("AAAAAA==", "FULL_OBJECT"), bad);
+    expect(&door, &whole(CRC, "COMPOSITE"), bad);
+    let other = complete(1, CRC).signed("x-amz-checksum-crc32c", "AAAAAA==");
+    expect(&door, &other.by_header(), bad);
+}
