@@ -326,8 +326,7 @@ impl Service {
         if put.place.is_directory {
             put.condition.refuse_on_directory()?;
             if !body.receive_empty(&self.metrics).await? {
-                let why = "a key that ends with a slash is a directory, which has no content";
-                return Err(Fault::new(S3ErrorCode::InvalidArgument, why));
+                return Err(directory_content_fault());
             }
             let etag = put.directory(&bucket)?;
             return Ok(PutObjectOutput { e_tag: Some(strong(etag)), ..Default::default() });
@@ -519,6 +518,7 @@ impl Service {
         // The reply is about this copy, also if another client has replaced it by now.
         let (etag, mtime, sums) = if put.place.is_directory {
             put.condition.refuse_on_directory()?;
+            check_directory_copy(&source.found, input.checksum_algorithm.is_some())?;
             (put.directory(&to)?, Time::now(), Stored::default())
         } else {
             let sums = Expected::without_claims(self.etags, &req.headers).sums();
@@ -573,6 +573,25 @@ impl Service {
         })?;
         Ok(DeleteObjectTaggingOutput::default())
     }
+}
+
+/// Refuses a copy to a directory, which can store neither content nor a checksum of it.
+///
+/// # Errors
+/// `InvalidArgument` for a source with content; `NotImplemented` for a checksum.
+fn check_directory_copy(source: &Found, has_checksum: bool) -> Outcome<()> {
+    match (source.size(), has_checksum) {
+        (1.., _) => Err(directory_content_fault()),
+        (0, true) => Err(not_offered("checksums of keys that end with a slash")),
+        (0, false) => Ok(()),
+    }
+}
+
+/// The error for content of a key that ends with a slash.
+#[cold]
+fn directory_content_fault() -> Fault {
+    let why = "a key that ends with a slash is a directory, which has no content";
+    Fault::new(S3ErrorCode::InvalidArgument, why)
 }
 
 /// The condition on one object of `DeleteObjects`.

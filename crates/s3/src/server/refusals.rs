@@ -783,3 +783,16 @@ fn claims_of_a_repeated_completion_are_verified() {
     let other = complete(1, CRC).signed("x-amz-checksum-crc32c", "AAAAAA==");
     expect(&door, &other.by_header(), bad);
 }
+
+#[test]
+fn directory_does_not_take_the_content_of_a_copy() {
+    let door = Door::new("s3-directory-copies");
+    let copy = |from: &str| Ask::new("PUT", "/b/d/", "").signed("x-amz-copy-source", from);
+    expect(&door, &copy("b/k").by_header(), (400, "InvalidArgument"));
+    expect(&door, &Ask::new("HEAD", "/b/d/", "").by_header(), (404, ""));
+    expect(&door, &Ask::new("PUT", "/b/empty", "").by_header(), OK);
+    let summed = copy("b/empty").signed("x-amz-checksum-algorithm", "CRC32");
+    expect(&door, &summed.by_header(), (501, "NotImplemented"));
+    expect(&door, &copy("b/empty").by_header(), OK);
+    expect(&door, &Ask::new("HEAD", "/b/d/", "").by_header(), OK);
+}
