@@ -1,17 +1,21 @@
 //! Receives the body of a request, and writes it to a file piece by piece.
 use crate::bucket::{Bucket, Hidden};
 use crate::fault::{Fault, Outcome};
+use crate::framing::Framing;
 use crate::limits::{PIECE_BYTES, PUT_BYTES_MAX, SMALL_BYTES_MAX};
 use crate::metered::Held;
 use crate::metrics::Metrics;
 use crate::sums::{Expected, Summed, Sums};
 use bytes::Bytes;
 use futures_core::Stream;
-use hyper::StatusCode;
+use hyper::{HeaderMap, StatusCode};
 use s3s::dto::StreamingBlob;
 use s3s::{S3Error, S3ErrorCode};
 use std::future::poll_fn;
 use std::pin::Pin;
+
+/// The header with the size of content that is sent in chunks.
+const DECODED_LENGTH: &str = "x-amz-decoded-content-length";
 
 /// Size and checksums of a received body.
 pub(crate) struct Received {
@@ -131,6 +135,15 @@ impl Incoming {
             }
         }
     }
+}
+
+/// The size of the content that a request announces. If the request has `Content-Length`, `s3s` gives the size as
+/// `length`. Otherwise the body is in chunks, and `x-amz-decoded-content-length` has the size of its content.
+pub(crate) fn announced_size(length: Option<i64>, headers: &HeaderMap) -> Option<i64> {
+    length.or_else(|| {
+        let is_chunked = Framing::new(headers) != Framing::None;
+        headers.get(DECODED_LENGTH).filter(|_| is_chunked)?.to_str().ok()?.parse().ok()
+    })
 }
 
 /// The S3 error for a body that ended early, whose signature is wrong, or whose client stopped sending.

@@ -1,5 +1,5 @@
 //! Multipart uploads, in the words of S3.
-use crate::body::Incoming;
+use crate::body::{Incoming, announced_size};
 use crate::completion::{Claims, RequestedChecksum};
 use crate::condition::Condition;
 use crate::copy::Source;
@@ -72,7 +72,8 @@ impl Service {
         let expected =
             Expected::new(self.etags, input.content_md5, &req.headers, trailing(&req.extensions));
         let held = req.extensions.get().cloned();
-        let body = Incoming::new(input.body, expected, input.content_length, held)?;
+        let size = announced_size(input.content_length, &req.headers);
+        let body = Incoming::new(input.body, expected, size, held)?;
         let bucket = self.bucket(&input.bucket)?;
         let begun = Begun::find(&bucket, &key, &id)?;
         let (hidden, received) = body.store(&self.metrics, &bucket).await?;

@@ -1,5 +1,5 @@
 //! Operations on one object: put, get, head, copy, delete, and its tags.
-use crate::body::Incoming;
+use crate::body::{Incoming, announced_size};
 use crate::bucket::Opened;
 use crate::condition::Condition;
 use crate::copy::{Source, opened};
@@ -321,7 +321,8 @@ impl Service {
         let expected =
             Expected::new(self.etags, input.content_md5, &req.headers, trailing(&req.extensions));
         let held = req.extensions.get().cloned();
-        let body = Incoming::new(input.body, expected, input.content_length, held)?;
+        let size = announced_size(input.content_length, &req.headers);
+        let body = Incoming::new(input.body, expected, size, held)?;
         let bucket = self.bucket(&input.bucket)?;
         if put.place.is_directory {
             put.condition.refuse_on_directory()?;

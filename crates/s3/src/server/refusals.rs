@@ -796,3 +796,21 @@ fn directory_does_not_take_the_content_of_a_copy() {
     expect(&door, &copy("b/empty").by_header(), OK);
     expect(&door, &Ask::new("HEAD", "/b/d/", "").by_header(), OK);
 }
+
+/// With `Transfer-Encoding: chunked`, a request has no `Content-Length`.
+#[test]
+fn announced_length_of_content_in_chunks_is_verified() {
+    let door = Door::new("s3-decoded-length");
+    let put = |length: &str| {
+        let content = "STREAMING-UNSIGNED-PAYLOAD-TRAILER".to_owned();
+        let ask = Ask { content, ..Ask::new("PUT", "/b/new", "") };
+        let ask = ask.signed("x-amz-decoded-content-length", length);
+        let ask = ask.signed("x-amz-trailer", "x-amz-checksum-crc32");
+        let head = String::from_utf8(ask.by_header()).unwrap();
+        let head = head.replace("content-length: 0", "transfer-encoding: chunked");
+        let body = format!("7\r\ncontent\r\n0\r\nx-amz-checksum-crc32:{CRC}\r\n\r\n");
+        format!("{head}{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).into_bytes()
+    };
+    expect(&door, &put("8"), (400, "IncompleteBody"));
+    expect(&door, &put("7"), OK);
+}
