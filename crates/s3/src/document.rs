@@ -17,6 +17,8 @@ const OPERATIONS: [&str; 4] =
     ["CompleteMultipartUpload", "CreateBucket", "DeleteObjects", "PutObjectTagging"];
 /// The operation whose headers have checksums of an object instead of the XML.
 const COMPLETION: &str = "CompleteMultipartUpload";
+/// The operation that reads its XML itself, because `s3s` skips elements of it.
+const CREATION: &str = "CreateBucket";
 
 /// Verification of a request's body, if that is XML; otherwise it does nothing. Clones share it.
 #[derive(Clone, Default)]
@@ -29,6 +31,8 @@ struct State {
     /// Bytes received so far.
     bytes: usize,
     is_xml: bool,
+    /// The XML so far, of an operation that reads it itself.
+    text: Option<Vec<u8>>,
     /// Reason why the body was refused.
     fault: Option<S3Error>,
 }
@@ -46,6 +50,17 @@ impl Document {
         let sums = expected.sums();
         let mut state = self.state();
         (state.is_xml, state.sums) = (true, Some((expected, sums)));
+        state.text = (operation == CREATION).then(Vec::new);
+    }
+
+    /// Keeps the next bytes of the XML, if the operation reads it itself.
+    fn keep(&self, bytes: &[u8]) {
+        self.state().text.iter_mut().for_each(|text| text.extend_from_slice(bytes));
+    }
+
+    /// Takes the XML that was kept for the operation.
+    pub(crate) fn take_text(&self) -> Vec<u8> {
+        self.state().text.take().unwrap_or_default()
     }
 
     /// Notes that the body is not the one that was signed, if that is the reason of this error.
@@ -116,8 +131,12 @@ impl Body for Verified {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
-        if let Poll::Ready(Some(Err(error))) = &frame {
-            self.document.refuse_unverified(error);
+        match &frame {
+            Poll::Ready(Some(Err(error))) => self.document.refuse_unverified(error),
+            Poll::Ready(Some(Ok(frame))) => {
+                frame.data_ref().into_iter().for_each(|bytes| self.document.keep(bytes));
+            }
+            _ => {}
         }
         frame
     }

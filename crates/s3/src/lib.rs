@@ -18,6 +18,7 @@ mod body;
 mod bucket;
 mod completion;
 mod condition;
+mod configuration;
 mod copy;
 mod document;
 mod fault;

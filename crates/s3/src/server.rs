@@ -1,5 +1,6 @@
 //! Connections: HTTP, with TLS or without, each served by a thread, as many at a time as the caller allows.
 use crate::admission::{Admission, Places};
+use crate::configuration::Region;
 use crate::document::Document;
 use crate::framing::Framing;
 use crate::front::Front;
@@ -301,6 +302,8 @@ impl Server {
         }
         let (method, uri) = (request.method().clone(), request.uri().clone());
         signature::check(&uri, request.headers())?;
+        let region = signature::region(&uri, request.headers()).map(Region);
+        region.and_then(|region| request.extensions_mut().insert(region));
         if let Some(url) = resign_url(&method, &uri, request.headers(), &self.0.keys)? {
             *request.uri_mut() = url;
         }

@@ -1,5 +1,7 @@
 //! The operations of S3, as `s3s` calls them. All other operations return `NotImplemented`.
 use crate::bucket::{Bucket, Buckets, Opened};
+use crate::configuration::check_configuration;
+use crate::document::Document;
 use crate::fault::{Fault, Outcome};
 use crate::limits::LIST_BUCKETS_MAX;
 use crate::metrics::Metrics;
@@ -113,6 +115,9 @@ impl S3 for Service {
                 S3ErrorCode::NotImplemented,
                 "objects cannot be locked here",
             ));
+        }
+        if let Some(document) = req.extensions.get::<Document>() {
+            check_configuration(&document.take_text(), req.extensions.get())?;
         }
         let location = format!("/{}", req.input.bucket);
         self.buckets.create(&req.input.bucket).map_err(S3Error::from)?;

@@ -68,6 +68,13 @@ pub(crate) fn check(uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
     signature.check_covers(headers)
 }
 
+/// The region for which a request is signed.
+pub(crate) fn region(uri: &Uri, headers: &HeaderMap) -> Option<String> {
+    let query = Query::new(uri);
+    let signature = parse_header(headers).or_else(|| parse_query(&query))?;
+    signature.scope().map(|[_, _, region]| region.to_owned())
+}
+
 /// The signature in the header `Authorization`; `None` if the header is missing, sent twice or malformed.
 pub(crate) fn parse_header(headers: &HeaderMap) -> Option<Signature<'_>> {
     let mut all = headers.get_all(AUTHORIZATION).iter();

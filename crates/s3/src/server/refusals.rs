@@ -814,3 +814,31 @@ fn announced_length_of_content_in_chunks_is_verified() {
     expect(&door, &put("8"), (400, "IncompleteBody"));
     expect(&door, &put("7"), OK);
 }
+
+#[test]
+fn configuration_of_a_new_bucket_is_obeyed_or_refused() {
+    let door = Door::new("s3-configurations");
+    let create = |region: &'static str, elements: &str| {
+        let xml = "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"";
+        let body =
+            format!("<CreateBucketConfiguration {xml}>{elements}</CreateBucketConfiguration>");
+        Ask { region, body: body.into_bytes(), ..Ask::new("PUT", "/new", "") }.by_header()
+    };
+    let location = "<LocationConstraint>eu-west-1</LocationConstraint>";
+    let illegal = (400, "IllegalLocationConstraintException");
+    expect(&door, &create("us-east-1", location), illegal);
+    expect(&door, &create("RegionOne", location), illegal);
+    let tags = "<Tags><Tag><Key>a</Key><Value>b</Value></Tag></Tags>";
+    let directory = "<Location><Name>use1-az4</Name><Type>AvailabilityZone</Type></Location>";
+    let refused = (501, "NotImplemented");
+    for other in [tags, directory, "<Bucket><Type>Directory</Type></Bucket>"] {
+        expect(&door, &create("eu-west-1", &format!("{location}{other}")), refused);
+    }
+    expect(&door, &Ask::new("HEAD", "/new", "").by_header(), (404, ""));
+    expect(&door, &create("eu-west-1", location), OK);
+    expect(&door, &Ask::new("DELETE", "/new", "").by_header(), (204, ""));
+    let location = "<LocationConstraint>RegionOne</LocationConstraint>";
+    expect(&door, &create("RegionOne", location), OK);
+    expect(&door, &Ask::new("DELETE", "/new", "").by_header(), (204, ""));
+    expect(&door, &create("us-east-1", ""), OK);
+}
