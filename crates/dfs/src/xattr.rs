@@ -81,6 +81,32 @@ impl Node {
         })
     }
 
+    /// Sets extended attributes and removes others in one transaction. Those to remove may be missing.
+    ///
+    /// # Errors
+    /// As [`Node::set_xattr`].
+    pub fn change_xattrs(&self, set: &[(&[u8], &[u8])], remove: &[&[u8]]) -> Result<()> {
+        self.fs().check_writable()?;
+        set.iter().try_for_each(|(_, value)| check_value(value))?;
+        let names = set.iter().map(|(name, _)| akey(name)).collect::<Result<Vec<_>>>()?;
+        let removed = remove.iter().map(|name| akey(name)).collect::<Result<Vec<_>>>()?;
+        let removed: Vec<_> = removed.iter().map(Vec::as_slice).collect();
+        let update = |(akey, (_, value)): (_, &(&[u8], _))| {
+            let value = Value::Single(Source::One(value));
+            Update { akey, value, cond: Cond::NONE }
+        };
+        let updates: Vec<_> = names.iter().map(Vec::as_slice).zip(set).map(update).collect();
+        self.change_entry(|dir, entry, access| {
+            if !removed.is_empty() {
+                dir.punch_akeys(entry, &removed, Cond::NONE, access).wait()?;
+            }
+            match updates.is_empty() {
+                true => Ok(()),
+                false => dir.update(entry, Cond::DKEY_UPDATE, &updates, access).wait(),
+            }
+        })
+    }
+
     /// Names of all extended attributes, sorted.
     ///
     /// # Errors
@@ -122,8 +148,8 @@ impl Node {
         Ok((self.child(name, inode)?, value))
     }
 
-    /// Changes an extended attribute in a transaction, and sets the entry's time of change. Fails if `mode` requires
-    /// that the attribute exists, or that it does not.
+    /// Changes an extended attribute in a transaction. Fails if `mode` requires that the attribute exists, or that it
+    /// does not.
     fn change_xattr(
         &self,
         name: &[u8],
@@ -131,15 +157,24 @@ impl Node {
         change: impl Fn(&esker::Object, &[u8], Access<'_>) -> Result<()>,
     ) -> Result<()> {
         let akey = akey(name)?;
+        self.change_entry(|dir, entry, access| {
+            let there = entry::value(dir, entry, &akey, access)?.is_some();
+            match (mode, there) {
+                (XattrMode::Create, true) => Err(xattr_exists_error(name)),
+                (XattrMode::Replace, false) => Err(no_xattr_error(name)),
+                _ => change(dir, entry, access),
+            }
+        })
+    }
+
+    /// Changes extended attributes of the entry in a transaction, and sets the entry's time of change.
+    fn change_entry(
+        &self,
+        change: impl Fn(&esker::Object, &[u8], Access<'_>) -> Result<()>,
+    ) -> Result<()> {
         self.fs().transact(|access| {
             let (location, mut inode) = self.located(access)?;
             let dir = self.fs().container().object(location.dir);
-            let there = entry::value(&dir, &location.name, &akey, access)?.is_some();
-            match (mode, there) {
-                (XattrMode::Create, true) => return Err(xattr_exists_error(name)),
-                (XattrMode::Replace, false) => return Err(no_xattr_error(name)),
-                _ => {}
-            }
             change(&dir, &location.name, access)?;
             self.fs().mounted().stamp(&mut inode);
             location.store(self.fs().container(), &inode, access).wait()

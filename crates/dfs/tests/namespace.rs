@@ -147,6 +147,10 @@ fn attributes_are_kept() {
     assert_eq!((after.size, after.mode, after.uid, after.gid), (10, 0o4711, 3, 4));
     assert_eq!(after.mtime, mtime);
     assert!(after.ctime > before.ctime);
+    node.change_xattrs(&[(b"user.b", b"2"), (b"user.c", b"3")], &[b"user.a"]).unwrap();
+    node.change_xattrs(&[], &[b"user.b"]).unwrap();
+    assert_eq!(node.list_xattrs().unwrap(), [b"user.c"]);
+    node.change_xattrs(&[], &[b"user.c"]).unwrap();
     node.set_xattr(b"user.a", b"1", XattrMode::Create).unwrap();
     assert_eq!(kind(node.set_xattr(b"user.a", b"1", XattrMode::Create)), ErrorKind::Exists);
     assert_eq!(node.list_xattrs().unwrap(), [b"user.a".to_vec()]);

@@ -516,13 +516,15 @@ impl Drop for Hidden {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::put::tests::put_small;
     use crate::remove::is_empty;
-    use esker::backend::{Reply, memory::Memory};
+    use esker::backend::{OpenContainer, Reply, memory::Memory};
+    use esker::types::Epoch;
+    use esker::types::ops::Change;
     use esker_conformance::between::{Between, Interceptor};
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     /// `esker cont create --type posix` creates the container first.
     #[test]
@@ -629,6 +631,53 @@ mod tests {
             }
             call()
         }
+    }
+
+    /// Counts the calls of a store.
+    #[derive(Default)]
+    pub(crate) struct Calls {
+        all: AtomicUsize,
+        writes: AtomicUsize,
+    }
+
+    impl Calls {
+        /// Number of changes and commits that `work` makes.
+        pub(crate) fn writes_of<T>(&self, work: impl FnOnce() -> T) -> usize {
+            let before = self.writes.load(Ordering::Relaxed);
+            drop(work());
+            self.writes.load(Ordering::Relaxed) - before
+        }
+
+        /// Number of all calls that `work` makes.
+        pub(crate) fn calls_of<T>(&self, work: impl FnOnce() -> T) -> usize {
+            let before = self.all.load(Ordering::Relaxed);
+            drop(work());
+            self.all.load(Ordering::Relaxed) - before
+        }
+    }
+
+    impl Interceptor for Calls {
+        fn pass<'a, T: Send + Unpin + 'a>(
+            &'a self,
+            call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
+        ) -> Reply<'a, T> {
+            self.all.fetch_add(1, Ordering::Relaxed);
+            call()
+        }
+
+        fn write<'a>(&'a self, to: &'a dyn OpenContainer, change: Change<'a>) -> Reply<'a, Epoch> {
+            self.writes.fetch_add(1, Ordering::Relaxed);
+            self.pass(move || to.write(change))
+        }
+    }
+
+    /// A pool in memory with the empty bucket `b`, and the counters of its calls.
+    pub(crate) fn counted_buckets() -> (Buckets, Arc<Calls>) {
+        let (calls, memory) = (Arc::<Calls>::default(), Arc::new(Memory::new(1)));
+        let pool: Arc<dyn esker::backend::Pool> = Arc::new(Between::before(memory, &calls));
+        let buckets = Buckets::new(Pool::from_backend(pool, OpenMode::ReadWrite));
+        buckets.create("b").unwrap();
+        (buckets, calls)
     }
 
     #[test]

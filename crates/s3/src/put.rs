@@ -3,7 +3,6 @@ use crate::body::Received;
 use crate::bucket::{Bucket, Hidden, Target};
 use crate::condition::Condition;
 use crate::fault::{Fault, Outcome};
-use crate::find::remove_xattr;
 use crate::limits::{LEFT_OVER_SECONDS, RETRIES_MAX};
 use crate::parts::{PARTS, Parts};
 use crate::place::Place;
@@ -12,7 +11,7 @@ use crate::record::{
 };
 use crate::remove::{remove_empty_ways, remove_ways};
 use crate::uploads::no_upload_fault;
-use dfs::{Existing, Inode, Kind, Node, RenameMode, Time, XattrMode, Xattrs};
+use dfs::{Existing, Inode, Kind, Node, RenameMode, Time, Xattrs};
 use esker::types::{Error, ErrorKind};
 use s3s::S3ErrorCode;
 use std::cell::{Cell, RefCell};
@@ -124,12 +123,10 @@ impl Put {
             let why = format!("{:?} is an object, so nothing can be below it", above.path());
             return Err(Fault::new(S3ErrorCode::InvalidRequest, why));
         }
-        for (name, value) in xattrs(node.inode()) {
-            node.set_xattr(&name, &value, XattrMode::Any)?;
-        }
-        if self.tags.is_empty() {
-            remove_xattr(&node, TAGS)?;
-        }
+        let set = xattrs(node.inode());
+        let set: Vec<_> = set.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+        let old: &[&[u8]] = if self.tags.is_empty() { &[TAGS.as_bytes()] } else { &[] };
+        node.change_xattrs(&set, old)?;
         Ok(etag)
     }
 }
@@ -279,6 +276,7 @@ fn dangling_error(dir: &Node, name: &[u8], error: Error) -> Error {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::bucket::tests::counted_buckets;
     use crate::find::{find, tags};
     use crate::list::tests::bucket;
     use crate::remove::remove;
@@ -385,6 +383,22 @@ pub(crate) mod tests {
         remove(&bucket, "d/", &Condition::default()).unwrap();
         let node = bucket.fs().root().lookup(b"d").unwrap();
         assert!(node.get_xattr(TAGS.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn put_and_removal_of_a_directory_take_one_transaction() {
+        let (buckets, calls) = counted_buckets();
+        let bucket = buckets.files("b").unwrap();
+        let tagged = Tags::from([("k".to_owned(), "v".to_owned())]);
+        let tagged = Put { tags: tagged, ..new_put("d/") };
+        tagged.directory(&bucket).unwrap();
+        put_small(&bucket, "d/f");
+        for put in [&tagged, &new_put("d/"), &tagged] {
+            assert_eq!(calls.writes_of(|| put.directory(&bucket).unwrap()), 1);
+        }
+        let removal = || remove(&bucket, "d/", &Condition::default()).unwrap();
+        assert_eq!(calls.writes_of(removal), 1);
+        assert!(find(&bucket, "d/").is_err());
     }
 
     #[test]

@@ -2,12 +2,12 @@
 use crate::bucket::Bucket;
 use crate::condition::Condition;
 use crate::fault::{Fault, Outcome};
-use crate::find::{optional_xattr, remove_xattr};
+use crate::find::optional_xattr;
 use crate::place::{HIDDEN, Place};
 use crate::put::{check, refuse, remove_if};
 use crate::record::{DIRECTORY, IS_KEY, IS_WAY, RECORD, TAGS};
 use dfs::limits::LIST_BATCH;
-use dfs::{Check, Existing, Kind, Node, Removal, XattrMode, remove_many};
+use dfs::{Check, Existing, Kind, Node, Removal, remove_many};
 use esker::types::ops::Anchor;
 use esker::types::{Error, ErrorKind, ObjectId, Result};
 use std::cell::RefCell;
@@ -57,9 +57,8 @@ fn remove_directory(above: &Node, node: &Node) -> Outcome<()> {
             if optional_xattr(node, DIRECTORY)?.as_deref() != Some(IS_KEY) {
                 return Ok(());
             }
-            node.set_xattr(DIRECTORY.as_bytes(), IS_WAY, XattrMode::Any)?;
-            remove_xattr(node, RECORD)?;
-            Ok(remove_xattr(node, TAGS)?)
+            let way = (DIRECTORY.as_bytes(), IS_WAY);
+            Ok(node.change_xattrs(&[way], &[RECORD.as_bytes(), TAGS.as_bytes()])?)
         }
         removed => Ok(removed?),
     }
