@@ -12,7 +12,7 @@ use crate::put::Put;
 use crate::record::{Stored, strong, timestamp};
 use crate::service::Service;
 use crate::sums::Expected;
-use crate::uploads::{Begun, Chosen, Upload, check_number, completed, no_upload_fault};
+use crate::uploads::{Begun, Chosen, Listed, Upload, check_number, completed, no_upload_fault};
 use s3s::dto::*;
 use s3s::{S3ErrorCode, S3Request};
 use std::collections::BTreeSet;
@@ -196,8 +196,7 @@ impl Service {
         let count = count_of(input.max_parts, LIST_KEYS_MAX)?;
         let after = input.part_number_marker.unwrap_or(0);
         let begun = Begun::find(&self.bucket(&input.bucket)?, &input.key, &input.upload_id)?;
-        let mut parts = begun.parts()?;
-        parts.retain(|part| part.number > after);
+        let mut parts = begun.parts_after(after, count.saturating_add(1))?;
         // An empty page has no marker with which a client could continue.
         let is_truncated = count > 0 && parts.len() > count;
         parts.truncate(count);
@@ -234,10 +233,10 @@ impl Service {
     ) -> Outcome<ListMultipartUploadsOutput> {
         let encoding = Encoding::new(input.encoding_type.as_ref())?;
         let count = count_of(input.max_uploads, LIST_KEYS_MAX)?;
-        let mut uploads = Begun::all(&self.bucket(&input.bucket)?)?;
+        let mut uploads = Listed::all(&self.bucket(&input.bucket)?)?;
         let prefix = input.prefix.clone().unwrap_or_default();
         let after = (input.key_marker.clone().unwrap_or_default(), input.upload_id_marker.clone());
-        uploads.retain(|begun| begun.upload.key.starts_with(&prefix) && is_after(begun, &after));
+        uploads.retain(|upload| upload.key.starts_with(&prefix) && is_after(upload, &after));
         let page = UploadPage::new(&uploads, &prefix, input.delimiter.as_deref(), count);
         let next = page.last.filter(|_| page.is_truncated);
         Ok(ListMultipartUploadsOutput {
@@ -249,9 +248,9 @@ impl Service {
             upload_id_marker: after.1,
             max_uploads: Some(count as i32),
             is_truncated: Some(page.is_truncated),
-            next_key_marker: next.map(|last| encoding.encode(&last.upload.key)),
+            next_key_marker: next.map(|last| encoding.encode(&last.key)),
             next_upload_id_marker: next.map(|last| last.id.clone()),
-            uploads: Some(page.shown.iter().map(|begun| upload(begun, encoding)).collect()),
+            uploads: Some(page.shown.iter().map(|listed| upload(listed, encoding)).collect()),
             common_prefixes: Some(
                 page.prefixes
                     .iter()
@@ -281,29 +280,29 @@ fn chosen_part(part: CompletedPart) -> Chosen {
 /// A page of `ListMultipartUploads`.
 #[derive(Default)]
 struct UploadPage<'u> {
-    shown: Vec<&'u Begun>,
+    shown: Vec<&'u Listed>,
     prefixes: BTreeSet<&'u str>,
     /// The last upload on the page or under its last common prefix: the next page starts after it.
-    last: Option<&'u Begun>,
+    last: Option<&'u Listed>,
     is_truncated: bool,
 }
 
 impl<'u> UploadPage<'u> {
     /// The page with the first `count` lines of `uploads`, which are sorted by key and then by ID.
-    fn new(uploads: &'u [Begun], prefix: &str, delimiter: Option<&str>, count: usize) -> Self {
+    fn new(uploads: &'u [Listed], prefix: &str, delimiter: Option<&str>, count: usize) -> Self {
         let mut page = Self::default();
-        for begun in uploads {
-            let common = common_prefix(&begun.upload.key, prefix, delimiter);
+        for listed in uploads {
+            let common = common_prefix(&listed.key, prefix, delimiter);
             let is_shown = common.is_some_and(|common| page.prefixes.contains(common));
             if !is_shown && page.shown.len() + page.prefixes.len() == count {
                 // An empty page has no marker with which a client could continue.
                 page.is_truncated = page.last.is_some();
                 break;
             }
-            page.last = Some(begun);
+            page.last = Some(listed);
             match common {
                 Some(common) => drop(page.prefixes.insert(common)),
-                None => page.shown.push(begun),
+                None => page.shown.push(listed),
             }
         }
         page
@@ -312,9 +311,9 @@ impl<'u> UploadPage<'u> {
 
 /// True if an upload sorts after the markers of a request: key and ID. Without an ID, all uploads of the key are
 /// before.
-fn is_after(begun: &Begun, (key, id): &(String, Option<String>)) -> bool {
-    match begun.upload.key.cmp(key) {
-        std::cmp::Ordering::Equal => id.as_ref().is_some_and(|id| begun.id > *id),
+fn is_after(listed: &Listed, (key, id): &(String, Option<String>)) -> bool {
+    match listed.key.cmp(key) {
+        std::cmp::Ordering::Equal => id.as_ref().is_some_and(|id| listed.id > *id),
         order => order.is_gt(),
     }
 }
@@ -328,11 +327,11 @@ fn common_prefix<'k>(key: &'k str, prefix: &str, delimiter: Option<&str>) -> Opt
 }
 
 /// The line of a listing for an upload.
-fn upload(begun: &Begun, encoding: Encoding) -> MultipartUpload {
+fn upload(listed: &Listed, encoding: Encoding) -> MultipartUpload {
     MultipartUpload {
-        key: Some(encoding.encode(&begun.upload.key)),
-        upload_id: Some(begun.id.clone()),
-        initiated: Some(timestamp(begun.since)),
+        key: Some(encoding.encode(&listed.key)),
+        upload_id: Some(listed.id.clone()),
+        initiated: Some(timestamp(listed.since)),
         storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
         ..Default::default()
     }
@@ -370,13 +369,13 @@ mod tests {
     fn pages(bucket: &Bucket, delimiter: Option<&str>, count: usize) -> Vec<String> {
         let (mut lines, mut after) = (Vec::new(), (String::new(), None));
         loop {
-            let mut uploads = Begun::all(bucket).unwrap_or_else(|_| panic!("the uploads"));
-            uploads.retain(|begun| is_after(begun, &after));
+            let mut uploads = Listed::all(bucket).unwrap_or_else(|_| panic!("the uploads"));
+            uploads.retain(|listed| is_after(listed, &after));
             let page = UploadPage::new(&uploads, "", delimiter, count);
             lines.extend(page.prefixes.iter().map(|&prefix| prefix.to_owned()));
-            lines.extend(page.shown.iter().map(|begun| begun.upload.key.clone()));
+            lines.extend(page.shown.iter().map(|listed| listed.key.clone()));
             match page.last.filter(|_| page.is_truncated) {
-                Some(last) => after = (last.upload.key.clone(), Some(last.id.clone())),
+                Some(last) => after = (last.key.clone(), Some(last.id.clone())),
                 None => return lines,
             }
         }
@@ -453,7 +452,7 @@ mod tests {
     fn page_without_lines_is_not_truncated() {
         let bucket = bucket("s3-uploads-no-lines", &[]);
         begin(&bucket, "k");
-        let uploads = Begun::all(&bucket).unwrap();
+        let uploads = Listed::all(&bucket).unwrap();
         assert!(!UploadPage::new(&uploads, "", None, 0).is_truncated);
         assert!(!UploadPage::new(&uploads, "", None, 1).is_truncated);
     }

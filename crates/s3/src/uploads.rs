@@ -42,12 +42,18 @@ pub(crate) struct Upload {
     pub(crate) since: Option<(i64, u32)>,
 }
 
-/// An upload that has begun.
+/// An upload that has begun, with the directory of its parts.
 pub(crate) struct Begun {
     pub(crate) id: String,
     pub(crate) upload: Upload,
-    pub(crate) since: Time,
     dir: Node,
+}
+
+/// An upload in a listing.
+pub(crate) struct Listed {
+    pub(crate) id: String,
+    pub(crate) key: String,
+    pub(crate) since: Time,
 }
 
 /// A part that was uploaded.
@@ -112,6 +118,36 @@ impl Upload {
         Hidden::directory(bucket)?.publish(&target)?;
         Ok(id)
     }
+
+    /// Decodes the value of [`UPLOAD`]; `None` if it is missing or invalid.
+    fn read(value: Option<&[u8]>) -> Option<Self> {
+        serde_json::from_slice(value?).ok()
+    }
+}
+
+impl Listed {
+    /// All uploads, by key and then by ID.
+    pub(crate) fn all(bucket: &Bucket) -> Outcome<Vec<Self>> {
+        let Some(uploads) = bucket.uploads_if_any()? else { return Ok(Vec::new()) };
+        let (mut all, mut anchor) = (Vec::new(), Anchor::Start);
+        while !anchor.is_end() {
+            let names = uploads.read_names(&mut anchor, LIST_BATCH)?;
+            let names: Vec<_> = names.iter().collect();
+            let found = uploads.entries_with_xattr(&names, UPLOAD.as_bytes())?;
+            let found = std::iter::zip(names, found);
+            all.extend(found.filter_map(|(name, found)| Self::read(name, found?)));
+        }
+        all.sort_by(|one, other| (&one.key, &one.id).cmp(&(&other.key, &other.id)));
+        Ok(all)
+    }
+
+    /// Reads an upload; `None` if its attribute is missing or invalid.
+    fn read(name: &[u8], (inode, value): (Inode, Option<Vec<u8>>)) -> Option<Self> {
+        let Upload { key, since, .. } = Upload::read(value.as_deref())?;
+        // Each part changes the time of the directory.
+        let since = since.map_or(inode.mtime, |(seconds, nanos)| Time { seconds, nanos });
+        Some(Self { id: String::from_utf8_lossy(name).into_owned(), key, since })
+    }
 }
 
 impl Begun {
@@ -123,37 +159,13 @@ impl Begun {
         let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let uploads = if is_id { bucket.uploads_if_any()? } else { None };
         let uploads = uploads.ok_or_else(|| no_upload_fault(id))?;
-        let found = Self::read(&uploads, id)?;
-        found.filter(|found| found.upload.key == key).ok_or_else(|| no_upload_fault(id))
-    }
-
-    /// Reads an upload; `None` if it does not exist, or its attribute is invalid.
-    fn read(uploads: &Node, id: &str) -> Outcome<Option<Self>> {
         let (dir, text) = match uploads.lookup_with_xattr(id.as_bytes(), UPLOAD.as_bytes()) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(no_upload_fault(id)),
             found => found?,
         };
-        let upload = text.and_then(|text| serde_json::from_slice(&text).ok());
-        Ok(upload.map(|upload: Upload| {
-            let since = upload.since.map(|(seconds, nanos)| Time { seconds, nanos });
-            // Each part changes the time of the directory.
-            let since = since.unwrap_or(dir.inode().mtime);
-            Self { id: id.to_owned(), upload, since, dir }
-        }))
-    }
-
-    /// All uploads, by key and then by ID.
-    pub(crate) fn all(bucket: &Bucket) -> Outcome<Vec<Self>> {
-        let Some(uploads) = bucket.uploads_if_any()? else { return Ok(Vec::new()) };
-        let (mut all, mut anchor) = (Vec::new(), Anchor::Start);
-        while !anchor.is_end() {
-            for name in uploads.read_names(&mut anchor, LIST_BATCH)?.iter() {
-                let id = String::from_utf8_lossy(name);
-                all.extend(Self::read(&uploads, &id)?);
-            }
-        }
-        all.sort_by(|one, other| (&one.upload.key, &one.id).cmp(&(&other.upload.key, &other.id)));
-        Ok(all)
+        let upload = Upload::read(text.as_deref()).filter(|upload| upload.key == key);
+        let upload = upload.ok_or_else(|| no_upload_fault(id))?;
+        Ok(Self { id: id.to_owned(), upload, dir })
     }
 
     /// Publishes a received body as a part, which replaces an earlier part with the same number. Returns its ETag.
@@ -168,7 +180,7 @@ impl Begun {
         let checksum = received.summed.checksum.clone();
         let record = Record::new(About::default(), etag.clone(), received.size, checksum);
         let xattrs = |inode: &Inode| vec![(RECORD.into(), record.written(inode))];
-        let name = format!("{number:0DIGITS$}");
+        let name = part_name(number);
         let target = Target {
             dir: &self.dir,
             name: name.as_bytes(),
@@ -189,20 +201,32 @@ impl Begun {
     }
 
     /// All parts, by number.
-    pub(crate) fn parts(&self) -> Outcome<Vec<Part>> {
+    fn parts(&self) -> Outcome<Vec<Part>> {
         let (mut parts, mut anchor) = (Vec::new(), Anchor::Start);
         while !anchor.is_end() {
             let names = self.dir.read_names(&mut anchor, LIST_BATCH)?;
-            let names: Vec<_> = names.iter().collect();
-            let found = self.dir.entries_with_xattr(&names, RECORD.as_bytes())?;
-            let found =
-                std::iter::zip(&names, found).filter_map(|(name, found)| Some((name, found?)));
-            for (name, (inode, record)) in found {
-                parts.extend(self.part(name, &inode, record.as_deref())?);
-            }
+            parts.extend(self.named_parts(&names.iter().collect::<Vec<_>>())?);
         }
         parts.sort_by_key(|part: &Part| part.number);
         Ok(parts)
+    }
+
+    /// The first `most` parts with numbers above `after`, by number. Reads only these.
+    pub(crate) fn parts_after(&self, after: i32, most: usize) -> Outcome<Vec<Part>> {
+        let after = part_name(after.clamp(0, PARTS_MAX));
+        let names = self.dir.names_after(after.as_bytes(), most)?;
+        let names: Vec<_> = names.iter().map(Vec::as_slice).collect();
+        let parts = names.chunks(LIST_BATCH).map(|names| self.named_parts(names));
+        Ok(parts.collect::<Outcome<Vec<_>>>()?.concat())
+    }
+
+    /// The parts in the files of these names. Other files are left out.
+    fn named_parts(&self, names: &[&[u8]]) -> Outcome<Vec<Part>> {
+        let found = self.dir.entries_with_xattr(names, RECORD.as_bytes())?;
+        let found = std::iter::zip(names, found).filter_map(|(name, found)| Some((name, found?)));
+        let parts = found
+            .map(|(name, (inode, record))| self.part(name, &inode, record.as_deref()).transpose());
+        parts.flatten().collect()
     }
 
     /// The part in a file of the upload's directory; `None` for any other file.
@@ -418,6 +442,11 @@ pub(crate) fn etag_of(etags: &[&str]) -> String {
     format!("{}-{}", hex(&md5.finalize()), etags.len())
 }
 
+/// The name of the file of a part. The names sort as the numbers.
+fn part_name(number: i32) -> String {
+    format!("{number:0DIGITS$}")
+}
+
 /// Refuses numbers that no part can have.
 pub(crate) fn check_number(number: i32) -> Outcome<()> {
     match (1..=PARTS_MAX).contains(&number) {
@@ -450,6 +479,7 @@ pub(crate) fn no_upload_fault(id: &str) -> Fault {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::bucket::tests::counted_buckets;
     use crate::condition::Condition;
     use crate::list::tests::bucket;
     use crate::put::tests::{new_put, put_content};
@@ -480,13 +510,37 @@ pub(crate) mod tests {
     #[test]
     fn upload_keeps_the_time_at_which_it_began() {
         let bucket = bucket("s3-uploads-since", &[]);
-        let begun = begin(&bucket, "k");
+        let (begun, since) = (begin(&bucket, "k"), || Listed::all(&bucket).unwrap()[0].since);
+        let first = since();
         // A part that is added does so, some time later.
-        let mtime = Some(Time { seconds: begun.since.seconds + 60, nanos: 0 });
+        let mtime = Some(Time { seconds: first.seconds + 60, nanos: 0 });
         begun.dir.set_attr(&SetAttr { mtime, ..SetAttr::default() }).unwrap();
         let later = Begun::find(&bucket, "k", &begun.id).unwrap();
         assert_eq!(Some(later.dir.inode().mtime), mtime);
-        assert_eq!(later.since, begun.since);
+        assert_eq!(since(), first);
+    }
+
+    #[test]
+    fn pages_of_parts_and_uploads_take_few_calls() {
+        let (buckets, calls) = counted_buckets();
+        let bucket = buckets.files("b").unwrap();
+        let begun = begin(&bucket, "k");
+        add(&begun, 1, b"content");
+        let page = || begun.parts_after(0, 3).unwrap();
+        let (of_one_part, of_one_upload) =
+            (calls.calls_of(page), calls.calls_of(|| Listed::all(&bucket).unwrap()));
+        (2..=12).for_each(|number| drop(add(&begun, number, b"content")));
+        (0..20).for_each(|_| drop(begin(&bucket, "k")));
+        let _joined = joined(&begun);
+        let numbers =
+            |after| begun.parts_after(after, 3).unwrap().into_iter().map(|part| part.number);
+        assert_eq!(numbers(-1).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(numbers(9).collect::<Vec<_>>(), [10, 11, 12]);
+        assert_eq!(numbers(11).collect::<Vec<_>>(), [12]);
+        assert_eq!(numbers(i32::MAX).count(), 0);
+        assert_eq!(Listed::all(&bucket).unwrap().len(), 21);
+        assert!(calls.calls_of(page) <= of_one_part + 1);
+        assert!(calls.calls_of(|| Listed::all(&bucket).unwrap()) <= of_one_upload + 1);
     }
 
     #[test]
