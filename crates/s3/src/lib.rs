@@ -29,6 +29,7 @@ mod guard;
 mod headers;
 mod host;
 mod ids;
+mod keep_alive;
 mod keys;
 pub mod limits;
 mod list;

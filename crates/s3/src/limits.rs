@@ -80,6 +80,10 @@ pub const READ_AHEAD_BYTES: usize = 512 << 10;
 /// receives a part of the answer.
 pub const IDLE_SECONDS: u64 = 60;
 
+/// Seconds after which the reply to a completion begins, although its parts are still copied: so neither the client nor
+/// a proxy times out.
+pub const COMPLETION_SECONDS: u64 = 10;
+
 /// Seconds that requests in progress get when the server ends.
 pub const DRAIN_SECONDS: u64 = 30;
 

@@ -3,7 +3,8 @@ use crate::bucket::{Bucket, Buckets, Opened};
 use crate::configuration::check_configuration;
 use crate::document::Document;
 use crate::fault::{Fault, Outcome};
-use crate::limits::LIST_BUCKETS_MAX;
+use crate::keep_alive;
+use crate::limits::{COMPLETION_SECONDS, LIST_BUCKETS_MAX};
 use crate::metrics::Metrics;
 use crate::remove::is_empty;
 use crate::sums::Etags;
@@ -14,7 +15,7 @@ use esker::types::info::ContainerInfo;
 use s3s::dto::*;
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// The buckets of a pool, as S3. Clones share them.
 #[derive(Clone)]
@@ -273,7 +274,9 @@ impl S3 for Service {
         &self,
         req: S3Request<CompleteMultipartUploadInput>,
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
-        self.answer(&req.input.bucket.clone(), self.complete_upload(req.input))
+        let (service, input) = (self.clone(), req.input);
+        let work = move || service.answer(&input.bucket.clone(), service.complete_upload(input));
+        keep_alive::complete(work, Duration::from_secs(COMPLETION_SECONDS)).await
     }
 
     async fn abort_multipart_upload(
