@@ -91,11 +91,13 @@ impl Node {
         let names = set.iter().map(|(name, _)| akey(name)).collect::<Result<Vec<_>>>()?;
         let removed = remove.iter().map(|name| akey(name)).collect::<Result<Vec<_>>>()?;
         let removed: Vec<_> = removed.iter().map(Vec::as_slice).collect();
-        let update = |(akey, (_, value)): (_, &(&[u8], _))| {
-            let value = Value::Single(Source::One(value));
-            Update { akey, value, cond: Cond::NONE }
-        };
-        let updates: Vec<_> = names.iter().map(Vec::as_slice).zip(set).map(update).collect();
+        let updates: Vec<_> = std::iter::zip(&names, set)
+            .map(|(akey, (_, value))| Update {
+                akey,
+                value: Value::Single(Source::One(value)),
+                cond: Cond::NONE,
+            })
+            .collect();
         self.change_entry(|dir, entry, access| {
             if !removed.is_empty() {
                 dir.punch_akeys(entry, &removed, Cond::NONE, access).wait()?;

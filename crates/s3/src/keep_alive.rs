@@ -17,7 +17,7 @@ pub(crate) async fn complete(
 ) -> Reply {
     let mut task = tokio::task::spawn_blocking(work);
     match timeout(patience, &mut task).await {
-        Ok(done) => done.unwrap_or_else(panicked),
+        Ok(done) => done.unwrap_or_else(panic_reply),
         Err(_) => {
             let future = Some(Box::pin(late_result(task)) as _);
             Ok(S3Response::new(CompleteMultipartUploadOutput { future, ..Default::default() }))
@@ -27,7 +27,7 @@ pub(crate) async fn complete(
 
 /// The result for the body of a reply that has begun. Logs errors of the server, since the status does not show them.
 async fn late_result(task: JoinHandle<Reply>) -> S3Result<CompleteMultipartUploadOutput> {
-    let reply = task.await.unwrap_or_else(panicked);
+    let reply = task.await.unwrap_or_else(panic_reply);
     if let Err(error) = &reply
         && error.status_code().is_none_or(|status| status.is_server_error())
     {
@@ -38,7 +38,7 @@ async fn late_result(task: JoinHandle<Reply>) -> S3Result<CompleteMultipartUploa
 
 /// The reply of a completion whose thread has panicked.
 #[cold]
-fn panicked(error: JoinError) -> Reply {
+fn panic_reply(error: JoinError) -> Reply {
     tracing::error!(%error, "failed");
     let why = "the completion was interrupted: try again";
     Err(S3Error::from(Fault::new(S3ErrorCode::InternalError, why)))

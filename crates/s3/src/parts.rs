@@ -90,7 +90,7 @@ impl Parts {
 
     /// True if the client chooses these parts: by their numbers, and by the checksums that it gives. What is not stored,
     /// to save space, is not compared.
-    pub(crate) fn are(&self, chosen: &[Chosen]) -> bool {
+    pub(crate) fn are_chosen_by(&self, chosen: &[Chosen]) -> bool {
         let is_same = |((number, _), chosen): ((i32, u64), &Chosen)| {
             number == chosen.number
                 && (self.checksums.is_empty() || chosen.has(&self.checksum_of(number)))

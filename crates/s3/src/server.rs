@@ -302,8 +302,9 @@ impl Server {
         }
         let (method, uri) = (request.method().clone(), request.uri().clone());
         signature::check(&uri, request.headers())?;
-        let region = signature::region(&uri, request.headers()).map(Region);
-        region.and_then(|region| request.extensions_mut().insert(region));
+        if let Some(region) = signature::region(&uri, request.headers()) {
+            request.extensions_mut().insert(Region(region));
+        }
         if let Some(url) = resign_url(&method, &uri, request.headers(), &self.0.keys)? {
             *request.uri_mut() = url;
         }

@@ -422,7 +422,7 @@ pub(crate) fn completed(
         return Ok(None);
     }
     let parts = Parts::read(&found)?;
-    if parts.is_some_and(|parts| !parts.are(chosen)) {
+    if parts.is_some_and(|parts| !parts.are_chosen_by(chosen)) {
         return Ok(None);
     }
     claims.check_size(found.size())?;
