@@ -75,12 +75,12 @@ impl Life {
         self.now().connections
     }
 
-    /// Counts a client, unless there are `most` already: then `None`.
+    /// Counts a client. `None` if there are `most` already, or if the engine accepts no more.
     pub(crate) fn connect(&self, most: u64) -> Option<Connected<'_>> {
         let mut now = self.now();
-        let has_room = now.connections < most;
-        now.connections += u64::from(has_room);
-        has_room.then(|| Connected(self))
+        let is_accepted = now.phase == Phase::Ready && now.connections < most;
+        now.connections += u64::from(is_accepted);
+        is_accepted.then(|| Connected(self))
     }
 
     /// Enters `phase`, unless the engine is in a later one: an engine never goes back.
@@ -99,5 +99,22 @@ impl Life {
     /// Waits until no client is connected.
     pub(crate) async fn no_clients(&self) {
         self.until(&self.last_client_left, |now| now.connections == 0).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A handshake may end after the engine has begun to drain, and even after the last client has left.
+    #[test]
+    fn draining_engine_counts_no_more_clients() {
+        let life = Life::default();
+        let first = life.connect(2).expect("a client");
+        life.enter(Phase::Draining);
+        assert!(life.connect(2).is_none());
+        drop(first);
+        assert!(life.connect(2).is_none());
+        assert_eq!(life.connections(), 0);
     }
 }
