@@ -60,7 +60,9 @@ impl Engine {
         let client = shaken.map_err(|error| self.count_refusal(address, error))?;
         let most = self.0.clients_max.load(Ordering::Relaxed);
         let Some(_connected) = life.connect(most) else {
-            return Err(self.count_refusal(address, reject_client(&mut to, most).await));
+            let error = rejection_error(life.phase(), most);
+            self.reject(&mut from, &mut to, &error).await;
+            return Err(self.count_refusal(address, error));
         };
         drop(slot);
         metrics.connections.add(1);
@@ -110,6 +112,23 @@ impl Engine {
         tokio::time::timeout(HANDSHAKE_TIMEOUT, met).await.map_err(|_| fabric_timeout_error())?
     }
 
+    /// Tells an authenticated client why it is not served, and ends its connection.
+    async fn reject(
+        &self,
+        from: &mut Receiver<impl AsyncRead + Unpin>,
+        to: &mut Sender<impl AsyncWrite + Unpin>,
+        why: &Error,
+    ) {
+        let notified = async {
+            to.send(&connection::goodbye(why.message().to_owned().into())).await?;
+            to.finish().await
+        };
+        // A client that does not receive the message has gone.
+        if let Ok(Ok(())) = tokio::time::timeout(HANDSHAKE_TIMEOUT, notified).await {
+            connection::discard(&self.0, from).await;
+        }
+    }
+
     /// Counts and logs the refusal of a connection, and hands its error back.
     fn count_refusal(&self, address: &str, error: Error) -> Error {
         self.0.metrics.refuse(error.kind());
@@ -149,18 +168,16 @@ impl Engine {
     }
 }
 
-/// Tells a client that `most` clients are connected, as many as may be. Returns the error that ends its connection.
-async fn reject_client(to: &mut Sender<impl AsyncWrite + Unpin>, most: u64) -> Error {
+/// The error of a client that is not served: `most` clients are connected, or the engine drains.
+#[cold]
+fn rejection_error(phase: Phase, most: u64) -> Error {
+    if phase != Phase::Ready {
+        return Error::new(ErrorKind::Canceled, connection::STOPPED);
+    }
     let why = format!(
         "its engine serves {most} clients, as many as it may: end some, or raise its limit of open files (ulimit -n) \
          if that is below {CLIENTS_MAX}"
     );
-    let notified = async {
-        to.send(&connection::goodbye(why.clone().into())).await?;
-        to.flush().await
-    };
-    // A client that does not receive the message has gone.
-    let _ = tokio::time::timeout(HANDSHAKE_TIMEOUT, notified).await;
     Error::new(ErrorKind::Overflow, why)
 }
 

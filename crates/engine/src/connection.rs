@@ -21,12 +21,16 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
 
 /// Replies of this many bytes are sent before more requests are served.
 const SEND_AT: usize = 64 << 10;
+
+/// How long an engine that ends a connection waits for the client to receive everything and to close it, too.
+pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
 /// Data of a request that takes longer to store than it takes to wake another thread, in bytes.
 const LONG_BULK: usize = 256 << 10;
@@ -36,7 +40,7 @@ const LONG_BULK: usize = 256 << 10;
 pub(crate) async fn serve<R, W>(
     engine: &Shared,
     first: Option<Announced>,
-    from: Receiver<R>,
+    mut from: Receiver<R>,
     to: Sender<W>,
 ) -> Result<()>
 where
@@ -46,7 +50,7 @@ where
     let connection = Connection::new(engine, to).await;
     let received = tokio::select! {
         biased;
-        received = connection.receive(first, from) => received,
+        received = connection.receive(first, &mut from) => received,
         // No client receives the replies any more.
         lost = connection.send_until_lost() => Err(lost),
         () = engine.life.reached(Phase::Draining) => Ok(()),
@@ -62,7 +66,23 @@ where
     if connection.session.end().await && engine.life.phase() != Phase::Ready {
         engine.has_lost_leases.store(true, Ordering::Relaxed);
     }
+    if finished.is_ok() && engine.life.phase() == Phase::Draining {
+        connection.close().await;
+        discard(engine, &mut from).await;
+    }
     received.and(finished)
+}
+
+/// Discards what the client still sends, until it closes the connection: for at most [`LINGER`], and not after the end of
+/// the engine. If the socket was closed while requests are unread, the kernel would discard replies that the client has
+/// not received yet.
+pub(crate) async fn discard<R: AsyncRead + Unpin>(engine: &Shared, from: &mut Receiver<R>) {
+    tokio::select! {
+        biased;
+        () = from.discard() => {}
+        () = tokio::time::sleep(LINGER) => {}
+        () = engine.life.reached(Phase::Ended) => {}
+    }
 }
 
 /// The connection of one client, in its task.
@@ -109,12 +129,12 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
     async fn receive<R: AsyncRead + Unpin>(
         &self,
         first: Option<Announced>,
-        mut from: Receiver<R>,
+        from: &mut Receiver<R>,
     ) -> Result<()> {
         let Shared { memory, metrics, .. } = self.engine;
         let mut next = match first {
             Some(first) => Some((first, false)),
-            None => next_request(&mut from).await?,
+            None => next_request(from).await?,
         };
         while let Some((announced, has_others)) = next {
             // Bytes that are not received yet stay in the network, and the client waits.
@@ -136,7 +156,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
             if !from.has_more() || self.state().replies.len() >= SEND_AT {
                 poll_fn(|context| Poll::Ready(self.poll(context))).await.is_ready();
             }
-            next = next_request(&mut from).await?;
+            next = next_request(from).await?;
         }
         Ok(())
     }
@@ -225,6 +245,11 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         self.state().replies.add_frame(&goodbye(STOPPED.into()))?;
         poll_fn(|context| self.poll(context)).await
     }
+
+    /// Tells the client that no more replies will come.
+    async fn close(&self) {
+        poll_fn(|context| self.state().replies.poll_close(context)).await;
+    }
 }
 
 /// The beginning of the next request; `None` once the client has closed the connection. The flag is true if it had
@@ -282,7 +307,7 @@ fn is_read(request: &Frame) -> bool {
 }
 
 /// Reason of the goodbye that a draining engine sends.
-const STOPPED: &str = "the engine is being stopped";
+pub(crate) const STOPPED: &str = "the engine is being stopped";
 
 /// The last frame of a connection, with the reason of its end.
 pub(crate) fn goodbye(message: Bytes) -> Frame {

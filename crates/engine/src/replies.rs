@@ -101,6 +101,11 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
         Poll::Ready(done)
     }
 
+    /// Tells the client that nothing more will come. Ready once it is told, or cannot be.
+    pub(crate) fn poll_close(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.to).poll_shutdown(context).map(|_| ())
+    }
+
     /// Ready with an error once the client has received nothing for [`SEND_TIMEOUT`]. `taken` counts what it has
     /// received.
     fn poll_late(&mut self, taken: u64, context: &mut Context<'_>) -> Poll<Error> {

@@ -7,7 +7,7 @@ use esker_types::{Checksum, Error, ErrorKind, Result};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 pub use crate::destination::Destination;
 
@@ -213,6 +213,15 @@ impl<W: AsyncWrite + Unpin> Sender<W> {
         poll_fn(|context| self.outbox.poll_send(&mut self.to, context)).await
     }
 
+    /// Writes all frames to the network, and tells the peer that no more will come.
+    ///
+    /// # Errors
+    /// `Io` if the connection is lost.
+    pub async fn finish(&mut self) -> Result<()> {
+        self.flush().await?;
+        self.to.shutdown().await.map_err(|error| lost(&error))
+    }
+
     /// Switches to another connection. Returns the present one, which must have been flushed.
     pub fn replace<T: AsyncWrite + Unpin>(self, to: T) -> (W, Sender<T>) {
         (self.to, Sender { to, outbox: self.outbox })
@@ -301,6 +310,16 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
             true => Ok((present, Receiver { sequence, ..Receiver::with_spare(from, spare) })),
             false => Err(invalid_frame_error("it came after the last one of this connection")),
         }
+    }
+
+    /// Receives and discards everything until the peer closes the connection or it is lost. A connection that is closed
+    /// while bytes of the peer are unread discards what the peer has not received yet.
+    pub async fn discard(&mut self) {
+        while let Ok(1..) = {
+            self.buffer.clear();
+            self.buffer.reserve(RECEIVE_BUFFER / 2);
+            self.from.read_buf(&mut self.buffer).await
+        } {}
     }
 
     /// Receives the next frame; `None` if the peer has closed the connection between two frames. The connection can be

@@ -1,6 +1,7 @@
 //! Guarantees of a connection to an engine, apart from the operations: leases end with it, failures name the node,
 //! unauthenticated clients get no service, and oversized requests are refused.
 
+use bytes::Bytes;
 use esker::backend::memory::Memory;
 use esker_backend::{NewContainer, OpenContainer, Pool, Reply};
 use esker_conformance::between::{Interceptor, PoolBetween};
@@ -11,14 +12,19 @@ use esker_os::executor::{block_on, must_not_wait, side_by_side, task};
 use esker_testing::wait_for;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
-    Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,
+    Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, View, Write, WriteOp,
 };
 use esker_types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result, Uuid};
-use esker_wire::frame::BULK_MAX;
-use esker_wire::handshake::Secret;
+use esker_wire::frame::{BULK_MAX, Frame, Kind, Limits, Receiver, Sender};
+use esker_wire::handshake::{self, Secret};
+use esker_wire::message::{
+    AkeyRequest, At, ContainerRequest, DkeyRequest, PoolRequest, Reply as Answer, Request,
+    Response, decode, encode,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::net::TcpListener;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
 
 const POOL: Uuid = Uuid([9; 16]);
@@ -337,4 +343,108 @@ fn a_request_that_panics_is_answered() {
             assert_eq!(get(&*container, 10).await.expect("reading"), 0);
         });
     }
+}
+
+/// A client over TCP that sends frames of its own.
+struct RawClient {
+    from: Receiver<OwnedReadHalf>,
+    to: Sender<OwnedWriteHalf>,
+}
+
+impl RawClient {
+    /// Connects to the engine. The kernel of the client receives few bytes that the client has not read.
+    async fn connect(node: &Node) -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(4 << 10).expect("a small buffer");
+        let address = node.address.parse().expect("an address");
+        let (from, to) = socket.connect(address).await.expect("connecting").into_split();
+        let (mut from, mut to) = (Receiver::new(from), Sender::new(to));
+        let shaken = handshake::connect(&mut from, &mut to, &secret(1), POOL, 1, [3; 32]).await;
+        shaken.expect("a handshake");
+        Self { from, to }
+    }
+
+    /// Sends a request with this number, whose reply may have `room` bytes of data.
+    async fn send(&mut self, call: u64, request: &Request<'_>, room: usize) {
+        let message = encode(request).expect("a request").into();
+        let (room, bulk) = (room as u32, Bytes::new());
+        let frame = Frame { kind: Kind::Request, call, room, message, bulk };
+        self.to.send(&frame).await.expect("sending");
+        self.to.flush().await.expect("sending");
+    }
+
+    /// The next frame; `None` if the engine has closed the connection.
+    async fn receive(&mut self) -> Option<Frame> {
+        self.from.receive(Limits::AUTHENTICATED).await.expect("receiving")
+    }
+}
+
+/// Number of requests about the pool that the engine has served.
+fn served(node: &Node) -> u64 {
+    let (text, name) =
+        (node.engine.metrics(), "esker_engine_request_seconds_count{request=\"pool\"} ");
+    let count = text.lines().find_map(|line| line.strip_prefix(name));
+    count.and_then(|count| count.parse().ok()).expect("a metric")
+}
+
+/// A client has sent more requests than the engine receives at a time, and receives slowly. The kernel of the engine
+/// must not discard replies because requests are unread.
+#[test]
+fn client_of_a_stopped_engine_gets_all_replies_and_a_goodbye() {
+    const LONG: usize = 8 << 20;
+    const REQUESTS: u64 = 20_000;
+    let node = Node::start();
+    let container = block_on(opened(&*node.pool)).expect("a container");
+    block_on(put(&*container, &[7; LONG])).expect("writing");
+    run(&client(), async {
+        let mut client = RawClient::connect(&node).await;
+        let open = PoolRequest::Open(ContainerRef::Label("c"), OpenMode::ReadOnly);
+        client.send(0, &Request::Pool(open), 0).await;
+        let reply = client.receive().await.expect("a reply");
+        let response: Response = decode(&reply.message).expect("a response");
+        let Answer::Opened(handle, _) = response.reply else { panic!("{:?}", response.reply) };
+        let room = Some(LONG as u64);
+        let akey =
+            AkeyRequest { akey: b"a", extents: None, record_size: 0, cond: Cond::NONE, room };
+        let dkey = DkeyRequest { dkey: b"d", cond: Cond::NONE, akeys: vec![akey] };
+        let fetch =
+            ContainerRequest::Fetch(oid(), vec![dkey], At { view: View::Latest, tokens: false });
+        client.send(1, &Request::Container(handle, fetch), LONG).await;
+        let RawClient { mut from, mut to } = client;
+        let sending = tokio::spawn(async move {
+            let info = encode(&Request::Pool(PoolRequest::Info)).expect("a request");
+            for call in 2..REQUESTS {
+                let (message, bulk) = (info.clone().into(), Bytes::new());
+                let frame = Frame { kind: Kind::Request, call, room: 0, message, bulk };
+                if to.send(&frame).await.is_err() {
+                    break;
+                }
+            }
+            let _ = to.flush().await;
+        });
+        wait_for("requests", || served(&node) >= 200);
+        let drain = node.runtime.spawn({
+            let engine = node.engine.clone();
+            async move { engine.drain().await }
+        });
+        wait_for("draining", || !node.engine.health().is_ready());
+        let mut calls = Vec::new();
+        loop {
+            let frame = from.receive(Limits::AUTHENTICATED).await.expect("receiving");
+            let frame = frame.expect("a goodbye before the end");
+            if frame.kind == Kind::Goodbye {
+                break;
+            }
+            assert_eq!(frame.bulk.len(), if frame.call == 1 { LONG } else { 0 });
+            calls.push(frame.call);
+        }
+        calls.sort_unstable();
+        assert!(calls.len() > 200);
+        assert_eq!(calls, (1..=calls.len() as u64).collect::<Vec<_>>());
+        let end = from.receive(Limits::AUTHENTICATED).await.expect("the end in good order");
+        assert!(end.is_none());
+        sending.await.expect("a task");
+        drop(from);
+        drain.await.expect("a task").expect("draining");
+    });
 }

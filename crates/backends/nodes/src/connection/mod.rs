@@ -174,8 +174,12 @@ impl Connection {
         let is_awaited = move || calls.count() > 0;
         let receiving = Arc::new(Receiving::new(work, socket, has_rest, is_awaited));
         tokio::spawn(send_requests(Arc::clone(&sending), Arc::clone(&waiting), node.clone()));
-        let receiver = Arc::clone(&receiving);
-        tokio::spawn(async move { receiver.run().await });
+        let (receiver, sender) = (Arc::clone(&receiving), Arc::clone(&sending));
+        tokio::spawn(async move {
+            receiver.run().await;
+            // An engine that has said goodbye waits for the end of this side.
+            sender.close();
+        });
         tokio::spawn(watch_over(Arc::downgrade(&receiving), Arc::downgrade(&waiting), node));
         let (turns, last_call) = (Semaphore::new(REQUESTS_MAX), AtomicU64::new(0));
         let copies_data = AtomicBool::new(false);

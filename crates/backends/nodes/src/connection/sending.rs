@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use std::future::poll_fn;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll};
@@ -227,12 +228,18 @@ impl Sending {
         }
     }
 
-    /// Sends a goodbye. If that fails, the engine sees the end of the stream.
+    /// Sends a goodbye, and ends the stream to the engine. If a thread still sends long data, the stream ends with the
+    /// connection.
     async fn say_goodbye(&self) -> Result<()> {
         let (message, bulk) = Default::default();
         let goodbye = Frame { kind: Kind::Goodbye, call: 0, room: 0, message, bulk };
         locked(&self.queue).outbox.add(&goodbye)?;
         let _ = self.send_all().await;
+        poll_fn(|context| match self.writer.try_lock() {
+            Ok(mut writer) => Pin::new(&mut writer.to).poll_shutdown(context).map(|_| ()),
+            Err(_) => Poll::Ready(()),
+        })
+        .await;
         Ok(())
     }
 
@@ -292,7 +299,6 @@ mod tests {
     use esker_wire::frame::PREFIX_LEN;
     use std::io::{self, Read as _};
     use std::net::TcpListener;
-    use std::pin::Pin;
     use std::sync::{OnceLock, Weak};
     use tokio::net::TcpStream;
     use tokio::runtime::{Builder, Runtime};
