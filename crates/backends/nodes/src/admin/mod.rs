@@ -4,7 +4,7 @@ pub(crate) mod survey;
 use crate::connection::{CONNECT_TIMEOUT, Connection, REQUEST_TIMEOUT};
 use crate::dial::Tcp;
 use crate::map::{Map, Node};
-use crate::remote::pool::{ask, done_reply};
+use crate::remote::pool::{ask, ask_patiently, done_reply};
 use esker_types::info::{ContainerInfo, PoolInfo};
 use esker_types::{Error, ErrorKind, Result};
 use esker_wire::handshake::Secret;
@@ -155,13 +155,14 @@ fn list(connection: Connection) -> Answer<Vec<ContainerInfo>> {
     })
 }
 
-/// Sends one request over a connection. `read` takes the result from the reply; `None` if the reply does not fit.
+/// Sends one request over a connection, within the time that the caller allows. `read` takes the result from the reply;
+/// `None` if the reply does not fit.
 fn ask_once<T: Send + 'static>(
     connection: Connection,
     request: PoolRequest<'static>,
     read: fn(Reply) -> Option<T>,
 ) -> Answer<T> {
-    Box::pin(async move { ask(&connection, Request::Pool(request), None, read).await })
+    Box::pin(async move { ask_patiently(&connection, Request::Pool(request), read).await })
 }
 
 /// Maintains the pool of a node, and waits for the end. A repair ends the connection; its result is then queried over
@@ -252,6 +253,13 @@ fn timeout_error(node: &Node, timeout: Duration) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::Endpoint;
+    use bytes::Bytes;
+    use esker_types::Uuid;
+    use esker_wire::frame::{Frame, Kind, Limits, Receiver, Sender};
+    use esker_wire::handshake;
+    use esker_wire::message::{Response, encode};
+    use tokio::io::{DuplexStream, split};
 
     /// Its engine serves no connections meanwhile, so each query ends after the handshake timeout.
     #[test]
@@ -268,5 +276,44 @@ mod tests {
         let failed = progress.check(ErrorKind::Io.into()).unwrap_err();
         assert_eq!(failed.kind(), ErrorKind::Io);
         assert!(Progress::default().check(ErrorKind::TimedOut.into()).is_err());
+    }
+
+    /// An engine that replies to one request, `delay` after it has received it. Time is simulated.
+    async fn serve_slowly(stream: DuplexStream, delay: Duration) -> Result<()> {
+        let (from, to) = split(stream);
+        let (mut from, mut to) = (Receiver::new(from), Sender::new(to));
+        handshake::accept(&mut from, &mut to, &secret(), POOL, [1; 32]).await?;
+        let Some(request) = from.receive(Limits::AUTHENTICATED).await? else { return Ok(()) };
+        tokio::time::sleep(delay).await;
+        let message = encode(&Response { reply: Reply::Done, tokens: Vec::new() })?.into();
+        let (kind, call, bulk) = (Kind::Reply, request.call, Bytes::new());
+        to.send(&Frame { kind, call, room: 0, message, bulk }).await?;
+        to.flush().await?;
+        from.discard().await;
+        Ok(())
+    }
+
+    const POOL: Uuid = Uuid([6; 16]);
+
+    fn secret() -> Secret {
+        Secret::new([1; 32])
+    }
+
+    #[test]
+    fn node_may_take_longer_than_a_request_to_destroy_its_pool() {
+        let delay = Duration::from_secs(45);
+        assert!(REQUEST_TIMEOUT < delay && delay < DESTROY_TIMEOUT);
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let (client, engine) = tokio::io::duplex(1 << 10);
+            tokio::spawn(serve_slowly(engine, delay));
+            let (secret, (from, to)) = (secret(), split(client));
+            let to_engine =
+                Endpoint { name: "n1", address: "", secret: &secret, pool: POOL, session: 1 };
+            let connection = Connection::open(to_engine, from, to).await.unwrap();
+            let request = PoolRequest::ShutDown { remove: true };
+            ask_once(connection, request, done_reply).await.unwrap();
+        });
     }
 }

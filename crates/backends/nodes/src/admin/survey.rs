@@ -1,7 +1,7 @@
 //! Survey of the containers on the nodes of a pool, for administration: missing, orphaned and lost ones.
 use crate::admin::{Answer, ask_node};
 use crate::map::Map;
-use crate::remote::pool::{RemotePool, ask, done_reply};
+use crate::remote::pool::{RemotePool, ask_patiently, done_reply};
 use esker_backend::{Placement, Pool};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, Part};
 use esker_types::ops::{Anchor, ReadAt};
@@ -142,11 +142,11 @@ impl Map {
         let all = |connection| -> Answer<()> {
             Box::pin(async move {
                 for request in requests {
-                    let reply =
-                        ask(&connection, Request::Pool(request), None, |reply| match reply {
-                            Reply::Container(_) => Some(()),
-                            other => done_reply(other),
-                        });
+                    let request = Request::Pool(request);
+                    let reply = ask_patiently(&connection, request, |reply| match reply {
+                        Reply::Container(_) => Some(()),
+                        other => done_reply(other),
+                    });
                     reply.await?;
                 }
                 Ok(())

@@ -1,8 +1,8 @@
 //! The wait of a caller for its reply.
+use crate::connection::Received;
 use crate::connection::receiving::Receiving;
 use crate::connection::sending::AT_ONCE;
-use crate::connection::waiting::Waiting;
-use crate::connection::{REQUEST_TIMEOUT, Received};
+use crate::connection::waiting::{ReplyLimits, Waiting};
 use esker_os::executor::is_waiting_here;
 use esker_types::Result;
 use esker_wire::frame::{Destination, SHORT_PART};
@@ -11,7 +11,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tokio::sync::oneshot::{Receiver, error::RecvError};
-use tokio::time::Instant;
 
 /// A reply that a caller waits for. The caller receives it on its own thread if it can. Otherwise, the task of the
 /// connection does. If the caller drops this, nobody waits for the reply any more.
@@ -34,19 +33,19 @@ pub(super) struct AwaitedReply<'c, 'd> {
 }
 
 impl<'c, 'd> AwaitedReply<'c, 'd> {
-    /// Starts to wait for the reply to the call `number`, which has at most `room` bytes of data.
+    /// Starts to wait for the reply to the call `number`.
     ///
     /// # Errors
     /// The error of the connection, if it has ended.
     pub(super) fn new(
-        (number, room): (u64, u32),
+        (number, limits): (u64, ReplyLimits),
         waiting: &'c Waiting,
         receiving: &'c Arc<Receiving>,
         into: &'c mut Destination<'d>,
     ) -> Result<Self> {
-        let reply = waiting.add(number, Instant::now() + REQUEST_TIMEOUT)?;
+        let reply = waiting.add(number, limits)?;
         let has_long_data = into.len() > SHORT_PART && receiving.is_pollable();
-        let is_short = room as usize <= AT_ONCE || waiting.count() == 1;
+        let is_short = limits.room <= AT_ONCE as u64 || waiting.count() == 1;
         Ok(Self { number, reply, waiting, receiving, into, has_long_data, is_short })
     }
 

@@ -7,6 +7,7 @@ mod socket;
 mod waiting;
 
 pub(crate) use sending::Data;
+pub(crate) use waiting::ReplyLimits;
 
 use awaited::AwaitedReply;
 use bytes::Bytes;
@@ -207,23 +208,24 @@ impl Connection {
     ) -> Result<(Response, Bytes)> {
         let mut nowhere = Destination::default();
         let data = Data::Owned(bulk.into());
-        let (response, found) = self.call_with(request, data, room, &mut nowhere).await?;
+        let limits = ReplyLimits::with_room(room);
+        let (response, found) = self.call_with(request, data, limits, &mut nowhere).await?;
         Ok((response, found.rest))
     }
 
-    /// Sends a request whose data may be sent without a copy, and waits for its reply, which has at most `room` bytes
-    /// of data. If that data fills `into`, it may be received there.
+    /// Sends a request whose data may be sent without a copy, and waits for its reply. If the data of that fills `into`,
+    /// it may be received there.
     pub(crate) async fn call_with(
         &self,
         request: &Request<'_>,
         data: Data<'_>,
-        room: u64,
+        limits: ReplyLimits,
         into: &mut Destination<'_>,
     ) -> Result<(Response, Found)> {
         let Ok(_turn) = self.turns.acquire().await else { return Err(self.lost_error()) };
-        let room = checked_room(room)?;
+        let room = checked_room(limits.room)?;
         let number = self.last_call.fetch_add(1, Ordering::Relaxed);
-        let reply = AwaitedReply::new((number, room), &self.waiting, &self.receiving, into)?;
+        let reply = AwaitedReply::new((number, limits), &self.waiting, &self.receiving, into)?;
         self.sending.send((Kind::Request, number, room), request, data, &self.spare)?;
         let Received { frame, in_place } = reply.await.map_err(|_| self.lost_error())??;
         Ok((decode(&frame.message)?, Found { in_place, rest: frame.bulk }))

@@ -152,14 +152,13 @@ impl<R: AsyncRead + Unpin + Send> Receive for Replies<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::REQUEST_TIMEOUT;
+    use crate::connection::ReplyLimits;
     use bytes::Bytes;
     use esker_testing::{Random, seed};
     use esker_wire::frame::Sender;
     use std::pin::Pin;
     use std::task::Waker;
     use tokio::io::ReadBuf;
-    use tokio::time::Instant;
 
     /// The bytes of frames as an engine sends them.
     fn bytes_of(frames: &[Frame]) -> Vec<u8> {
@@ -180,9 +179,9 @@ mod tests {
         Frame { kind: Kind::Reply, call, room: 0, message, bulk: bulk.into() }
     }
 
-    /// A deadline that no test reaches.
-    fn deadline() -> Instant {
-        Instant::now() + REQUEST_TIMEOUT
+    /// Limits that no test reaches.
+    fn limits() -> ReplyLimits {
+        ReplyLimits::with_room(u64::MAX)
     }
 
     #[test]
@@ -192,7 +191,7 @@ mod tests {
         let bytes = bytes_of(&frames);
         let waiting = Arc::new(Waiting::default());
         let calls: Vec<_> =
-            (0..count).map(|number| waiting.add(number, deadline()).expect("a call")).collect();
+            (0..count).map(|number| waiting.add(number, limits()).expect("a call")).collect();
         let from = Receiver::new(&bytes[..]);
         let mut work = Replies::new(from, Arc::clone(&waiting), "one".into(), Arc::default());
         let mut left = calls.len();
@@ -236,7 +235,7 @@ mod tests {
         let bytes = bytes_of(&[reply(0, data.to_vec()), reply(1, Vec::new())]);
         let from = Pieces { bytes, at: 0, random: Random::new(random.draw(), 0) };
         let waiting = Arc::new(Waiting::default());
-        let mut reply = waiting.add(0, deadline()).expect("a call");
+        let mut reply = waiting.add(0, limits()).expect("a call");
         let from = Receiver::new(from);
         let mut work = Replies::new(from, Arc::clone(&waiting), "one".into(), Arc::default());
         let mut memory = vec![0; data.len()];

@@ -1,11 +1,11 @@
 //! Callers that wait for their replies.
-use crate::connection::REQUEST_TIMEOUT;
-use crate::connection::{Received, timeout_error};
+use crate::connection::{REQUEST_TIMEOUT, Received, timeout_error};
 use esker_types::{Error, Result};
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -23,9 +23,27 @@ struct Calls {
     until_over: Vec<oneshot::Sender<()>>,
 }
 
+/// Limits of the reply to a call.
+#[derive(Clone, Copy)]
+pub(crate) struct ReplyLimits {
+    /// Most bytes of its data.
+    pub(crate) room: u64,
+    /// Time that it may take. [`Duration::MAX`] if the caller has a limit of its own.
+    pub(crate) timeout: Duration,
+}
+
+impl ReplyLimits {
+    /// A reply with at most `room` bytes of data, within [`REQUEST_TIMEOUT`].
+    pub(crate) fn with_room(room: u64) -> Self {
+        Self { room, timeout: REQUEST_TIMEOUT }
+    }
+}
+
 /// A call without a reply.
 pub(super) struct Call {
-    deadline: Instant,
+    limits: ReplyLimits,
+    /// End of the time that the reply may take, if there is one.
+    deadline: Option<Instant>,
     reply: oneshot::Sender<Result<Received>>,
     /// Set if the caller receives long data itself.
     data_waker: Option<DataWaker>,
@@ -54,14 +72,15 @@ impl Waiting {
     pub(super) fn add(
         &self,
         number: u64,
-        deadline: Instant,
+        limits: ReplyLimits,
     ) -> Result<oneshot::Receiver<Result<Received>>> {
         let (reply, receiver) = oneshot::channel();
         let mut calls = self.calls();
         if let Some(why) = &calls.over {
             return Err(why.clone());
         }
-        calls.by_number.insert(number, Call { deadline, reply, data_waker: None });
+        let deadline = Instant::now().checked_add(limits.timeout);
+        calls.by_number.insert(number, Call { limits, deadline, reply, data_waker: None });
         Ok(receiver)
     }
 
@@ -140,8 +159,10 @@ impl Waiting {
     pub(super) fn expire(&self, name: &str) {
         let now = Instant::now();
         let mut calls = self.calls();
-        for (_, call) in calls.by_number.extract_if(|_, call| call.deadline <= now) {
-            call.reply(Err(timeout_error(name, REQUEST_TIMEOUT)));
+        let is_late = |call: &Call| call.deadline.is_some_and(|deadline| deadline <= now);
+        for (_, call) in calls.by_number.extract_if(|_, call| is_late(call)) {
+            let error = timeout_error(name, call.limits.timeout);
+            call.reply(Err(error));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! An open container on another node.
 use super::{change, fetch};
-use crate::connection::{Connection, Data};
+use crate::connection::{Connection, Data, ReplyLimits};
 use crate::remote::pool::{Call, ask, done_reply, exchange, exchange_data, names, value};
 use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply};
 use esker_types::info::{ContainerInfo, SnapshotInfo};
@@ -45,7 +45,7 @@ impl RemoteContainer {
             Some(commit) => ContainerRequest::PrepareChange(commit, request),
         };
         let request = Request::Container(self.handle, request);
-        let call = Call { request, data, room: 0, tokens: None };
+        let call = Call { request, data, limits: ReplyLimits::with_room(0), tokens: None };
         exchange(&self.connection, call, epoch).await
     }
 
@@ -58,8 +58,8 @@ impl RemoteContainer {
     ) -> Result<()> {
         let request = ContainerRequest::Fetch(oid, fetch::encode(dkeys), at_of(at));
         let request = Request::Container(self.handle, request);
-        let (data, room) = (Data::default(), fetch::room(dkeys));
-        let call = Call { request, data, room, tokens: at.tokens };
+        let (data, limits) = (Data::default(), ReplyLimits::with_room(fetch::room(dkeys)));
+        let call = Call { request, data, limits, tokens: at.tokens };
         let mut into = fetch::destination(dkeys);
         match exchange_data(&self.connection, call, &mut into).await? {
             (message::Reply::Fetched(replies), found) => fetch::fill(dkeys, replies, &found),

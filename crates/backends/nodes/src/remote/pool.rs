@@ -1,5 +1,5 @@
 //! A pool on another node.
-use crate::connection::{Connection, Data, Found};
+use crate::connection::{Connection, Data, Found, ReplyLimits};
 use crate::remote::container::RemoteContainer;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
@@ -10,6 +10,7 @@ use esker_types::{Epoch, Error, Result};
 use esker_wire::frame::Destination;
 use esker_wire::message::{self, MetadataRequest, PoolRequest, Request};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A pool on another node, accessed through its engine.
 pub struct RemotePool {
@@ -54,8 +55,20 @@ pub(crate) fn ask<'a, T: 'a>(
     tokens: Option<&'a ReadTokens>,
     read: impl FnOnce(message::Reply) -> Option<T> + Send + 'a,
 ) -> Reply<'a, T> {
-    let call = Call { request, data: Data::default(), room: 0, tokens };
+    let call = Call { request, data: Data::default(), limits: ReplyLimits::with_room(0), tokens };
     Reply::Pending(Box::pin(exchange(connection, call, read)))
+}
+
+/// Sends a request like [`ask`], but waits for its reply as long as the connection lasts. The caller limits the time if
+/// that is needed.
+pub(crate) async fn ask_patiently<T>(
+    connection: &Connection,
+    request: Request<'_>,
+    read: impl FnOnce(message::Reply) -> Option<T>,
+) -> Result<T> {
+    let limits = ReplyLimits { room: 0, timeout: Duration::MAX };
+    let call = Call { request, data: Data::default(), limits, tokens: None };
+    exchange(connection, call, read).await
 }
 
 /// A request and its data.
@@ -63,8 +76,8 @@ pub(crate) struct Call<'a> {
     pub(crate) request: Request<'a>,
     /// Its data.
     pub(crate) data: Data<'a>,
-    /// Most bytes of data that its reply may have.
-    pub(crate) room: u64,
+    /// Limits of its reply.
+    pub(crate) limits: ReplyLimits,
     /// Destination of the read's tokens.
     pub(crate) tokens: Option<&'a ReadTokens>,
 }
@@ -86,7 +99,8 @@ pub(crate) async fn exchange_data(
     call: Call<'_>,
     into: &mut Destination<'_>,
 ) -> Result<(message::Reply, Found)> {
-    let (response, found) = connection.call_with(&call.request, call.data, call.room, into).await?;
+    let (response, found) =
+        connection.call_with(&call.request, call.data, call.limits, into).await?;
     if let Some(read) = call.tokens {
         response.tokens.iter().for_each(|token| read.add(token));
     }
