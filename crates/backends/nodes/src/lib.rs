@@ -12,7 +12,9 @@ mod sharded;
 
 pub use admin::survey::Survey;
 pub use admin::{DESTROY_TIMEOUT, QUERY_TIMEOUT, SILENCE_TOLD_AFTER};
-pub use connection::{CONNECT_TIMEOUT, Connection, Endpoint, REQUEST_TIMEOUT, REQUESTS_MAX};
+pub use connection::{
+    CONNECT_TIMEOUT, Connection, ENGINE_LOST_TIMEOUT, Endpoint, REQUEST_TIMEOUT, REQUESTS_MAX,
+};
 pub use dial::{Dial, Fabric, Tcp};
 pub use esker_wire::fabric::EndpointOptions;
 pub use map::{MAP_SUFFIX, MAP_VERSION, Map, Node, Transport, parse_secret, secret_text};

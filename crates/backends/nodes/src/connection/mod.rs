@@ -37,6 +37,10 @@ pub const REQUESTS_MAX: usize = 256;
 /// Time after which a request fails with `TimedOut`.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long the machine of an engine may be unreachable before the connection to it is lost. A request in progress is
+/// then sent again, before it fails with `TimedOut`.
+pub const ENGINE_LOST_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// Timeout of connecting to a node, and then of the handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -301,6 +305,8 @@ impl Endpoint<'_> {
         })?;
         // Requests leave at once: the outbox has collected those that belong together.
         let _ = stream.set_nodelay(true);
+        // Without this, an idle client would never notice that the machine of the engine lost its power.
+        let _ = esker_os::detect_lost_peer(&stream, ENGINE_LOST_TIMEOUT);
         Ok(stream)
     }
 
@@ -382,5 +388,29 @@ async fn watch_over(receiving: Weak<Receiving>, waiting: Weak<Waiting>, name: St
         };
         waiting.expire(&name);
         receiving.poll_once();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::sockopt;
+
+    /// The kernel ends the connection before a request fails, so that the request is sent again.
+    #[test]
+    fn kernel_looks_for_a_lost_engine() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let (address, secret) =
+                (listener.local_addr().unwrap().to_string(), Secret::new([1; 32]));
+            let (address, pool) = (&*address, Uuid([1; 16]));
+            let to = Endpoint { name: "n1", address, secret: &secret, pool, session: 1 };
+            let stream = to.reach().await.unwrap();
+            assert!(sockopt::socket_keepalive(&stream).unwrap());
+            let lost = sockopt::tcp_user_timeout(&stream).unwrap();
+            assert!(Duration::from_millis(lost.into()) < REQUEST_TIMEOUT);
+        });
     }
 }
