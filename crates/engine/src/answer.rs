@@ -90,6 +90,7 @@ impl Session {
         let decoded = decode(message);
         let kind = decoded.as_ref().map_or(RequestKind::Malformed, RequestKind::of_request);
         let answered = match decoded {
+            Ok(request) if !bulk.is_empty() && !has_data(&request) => Err(surplus_data_error()),
             // Boxing the rare requests keeps the future of the others small.
             Ok(Request::Pool(request)) => Box::pin(self.answer_pool(request)).await.map(plain),
             Ok(Request::Container(handle, request)) => {
@@ -203,6 +204,24 @@ impl Session {
             other => Box::pin(answer_any(&*container, other, proof)).await?,
         }))
     }
+}
+
+/// True for requests that may have data.
+fn has_data(request: &Request<'_>) -> bool {
+    matches!(
+        request,
+        Request::Container(
+            _,
+            ContainerRequest::Write(_)
+                | ContainerRequest::WriteProved(_)
+                | ContainerRequest::PrepareChange(..)
+        )
+    )
+}
+
+#[cold]
+fn surplus_data_error() -> Error {
+    Error::new(ErrorKind::Corrupt, "a request has data, but its kind has none")
 }
 
 /// Fails on a thread that must not wait, before the request has any effect: a request that waits half-way could not run

@@ -193,6 +193,17 @@ impl<'b> Values<'b> {
         Ok(Source::One(value))
     }
 
+    /// Fails if data of the change is left.
+    fn finish(self) -> Result<()> {
+        match self.0 {
+            [] => Ok(()),
+            _ => Err(Error::new(
+                ErrorKind::Corrupt,
+                "a change has more bytes of data than its values",
+            )),
+        }
+    }
+
     /// The value of one akey, with its data.
     fn value<'v>(&mut self, request: &'v ValueRequest) -> Result<Value<'v>>
     where
@@ -241,6 +252,7 @@ pub(crate) async fn write(
     let mut values = Values(bulk);
     let updates = request.writes.iter().map(|(_, write)| values.updates(write));
     let updates = updates.collect::<Result<Vec<_>>>()?;
+    values.finish()?;
     let writes: Vec<Write<'_>> = request
         .writes
         .iter()

@@ -131,6 +131,9 @@ impl Prefix {
         let kind = Kind::from_code(bytes[2])
             .ok_or_else(|| invalid_frame_error(format_args!("kind {}", bytes[2])))?;
         let call = u64::from(u32_at(8)) | u64::from(u32_at(12)) << 32;
+        if bytes[3] != 0 || kind != Kind::Request && u32_at(16) != 0 {
+            return Err(invalid_frame_error("a field that must be zero is not"));
+        }
         let prefix = Self {
             kind,
             sequence: u32_at(4),
@@ -512,4 +515,31 @@ fn cut_off_error() -> Error {
 #[cold]
 pub(crate) fn lost(cause: &std::io::Error) -> Error {
     Error::io("talking to a node", cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The prefix of a frame of this kind, with this byte at offset 3. Its checksum is right.
+    fn prefix(kind: Kind, room: u32, reserved: u8) -> [u8; PREFIX_LEN] {
+        let (sequence, call, message_len, bulk_len, message_sum, bulk_sum) = Default::default();
+        let prefix =
+            Prefix { kind, sequence, call, room, message_len, bulk_len, message_sum, bulk_sum };
+        let mut bytes = prefix.encode();
+        bytes[3] = reserved;
+        let own = sum(&bytes[..36]);
+        bytes[36..].copy_from_slice(&own.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn fields_that_must_be_zero_are_checked() {
+        assert!(Prefix::decode(&prefix(Kind::Request, 7, 0)).is_ok());
+        assert!(Prefix::decode(&prefix(Kind::Request, 7, 1)).is_err());
+        for kind in [Kind::Handshake, Kind::Reply, Kind::Goodbye, Kind::Fabric] {
+            assert!(Prefix::decode(&prefix(kind, 0, 0)).is_ok());
+            assert!(Prefix::decode(&prefix(kind, 7, 0)).is_err(), "{kind:?}");
+        }
+    }
 }

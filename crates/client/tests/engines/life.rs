@@ -2,13 +2,18 @@
 //! it. It counts its work and drains in good order. Time is simulated.
 use bytes::Bytes;
 use esker::backend::memory::Memory;
-use esker_backend::Metadata;
+use esker_backend::{Metadata, NewContainer, Pool};
 use esker_engine::{CLIENTS_MAX, Engine, HANDSHAKES_MAX, Phase, UNSENT_MAX};
 use esker_nodes::{Connection, Endpoint};
-use esker_types::{ErrorKind, Result, Uuid};
+use esker_types::info::{ContainerRef, OpenMode};
+use esker_types::ops::Cond;
+use esker_types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result, Uuid};
 use esker_wire::frame::{Frame, Kind, Limits, PREFIX_LEN, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
-use esker_wire::message::{MetadataRequest, PoolRequest, Reply, Request, Response, decode, encode};
+use esker_wire::message::{
+    ChangeRequest, ContainerRequest, MetadataRequest, PoolRequest, Reply, Request, Response,
+    ValueRequest, WriteRequest, decode, encode,
+};
 use std::sync::Arc;
 use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
 use tokio::task::{JoinHandle, yield_now};
@@ -84,10 +89,24 @@ impl Client {
 
     /// Sends one frame.
     async fn send(&mut self, kind: Kind, call: u64, message: &[u8]) {
-        let message = Bytes::copy_from_slice(message);
-        let frame = Frame { kind, call, room: 0, message, bulk: Bytes::new() };
+        self.send_with_data(kind, call, message, b"").await;
+    }
+
+    /// Sends one frame with data.
+    async fn send_with_data(&mut self, kind: Kind, call: u64, message: &[u8], data: &[u8]) {
+        let (message, bulk) = (Bytes::copy_from_slice(message), Bytes::copy_from_slice(data));
+        let frame = Frame { kind, call, room: 0, message, bulk };
         self.to.send(&frame).await.expect("sending");
         self.to.flush().await.expect("sending");
+    }
+
+    /// Sends a request with data, and returns the reply.
+    async fn ask(&mut self, request: &Request<'_>, data: &[u8]) -> Reply {
+        let message = encode(request).expect("a request");
+        self.send_with_data(Kind::Request, 1, &message, data).await;
+        let frame = self.receive().await.expect("a reply");
+        let response: Response = decode(&frame.message).expect("a response");
+        response.reply
     }
 
     /// The next frame; `None` if the engine has ended the connection.
@@ -193,6 +212,31 @@ fn a_client_that_breaks_the_protocol_is_disconnected_and_counted() {
         assert_eq!(metric(&engine, &format!("{count}{{request=\"pool\"}}")), 1);
         assert_eq!(metric(&engine, "esker_engine_errors_total{error=\"Corrupt\"}"), 1);
         assert_eq!(metric(&engine, "esker_engine_connections"), 1);
+    });
+}
+
+#[test]
+fn data_that_no_value_takes_is_refused() {
+    run(async {
+        let pool = Memory::new(4);
+        pool.create_container(&NewContainer::named("c")).wait().expect("a container");
+        let engine = Engine::new(Arc::new(pool), POOL, secret(1));
+        let mut client = Client::connect(&engine).await.expect("a client");
+        let refused = client.ask(&Request::Pool(PoolRequest::Info), b"x").await;
+        assert_eq!(refused.failure(), Some(ErrorKind::Corrupt));
+        let open = PoolRequest::Open(ContainerRef::Label("c"), OpenMode::ReadWrite);
+        let reply = client.ask(&Request::Pool(open), b"").await;
+        let Reply::Opened(handle, _) = reply else { panic!("{reply:?}") };
+        let oid = ObjectId::generate(0, 5, ObjectType::MultiHashed, ObjectClass::S1);
+        let akeys = vec![(&b"a"[..], Cond::NONE, ValueRequest::Single(3))];
+        let writes = vec![(oid, WriteRequest::Update(b"d", Cond::NONE, akeys))];
+        let change = ContainerRequest::Write(ChangeRequest { id: None, tokens: None, writes });
+        let change = Request::Container(handle, change);
+        for data in [&b"12"[..], b"1234"] {
+            let refused = client.ask(&change, data).await;
+            assert_eq!(refused.failure(), Some(ErrorKind::Corrupt));
+        }
+        assert!(matches!(client.ask(&change, b"123").await, Reply::Epoch(_)));
     });
 }
 

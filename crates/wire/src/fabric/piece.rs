@@ -46,7 +46,8 @@ impl Header {
     /// Decodes the header of a piece that arrived. `key` is the key of the receiver.
     ///
     /// # Errors
-    /// `Corrupt` if the key or the checksum differs, or the kind is not known: the peer did not send it.
+    /// `Corrupt` if the key or the checksum differs, the kind is not known, or a field is not zero that must be: the peer
+    /// did not send it.
     pub(crate) fn decode(piece: &[u8], key: u64) -> Result<Self> {
         let bytes: &[u8; HEADER_LEN] =
             piece.first_chunk().ok_or_else(|| invalid_piece_error("too short"))?;
@@ -59,7 +60,11 @@ impl Header {
         let mut kinds = [Kind::Data, Kind::Credit, Kind::End].into_iter();
         let kind = kinds.find(|kind| *kind as u8 == bytes[12]);
         let kind = kind.ok_or_else(|| invalid_piece_error("it is of an unknown kind"))?;
-        Ok(Self { key, number: u32_at(8), kind, credits: [u16_at(14), u16_at(16)] })
+        let number = u32_at(8);
+        if bytes[13] != 0 || u16_at(18) != 0 || kind == Kind::Credit && number != 0 {
+            return Err(invalid_piece_error("a field that must be zero is not"));
+        }
+        Ok(Self { key, number, kind, credits: [u16_at(14), u16_at(16)] })
     }
 }
 
@@ -102,6 +107,22 @@ mod tests {
                 assert!(Header::decode(&changed, SAMPLE.key).is_err(), "byte {at}, bit {bit}");
             }
         }
+    }
+
+    /// The checksum of the changed header is right.
+    #[test]
+    fn fields_that_must_be_zero_are_checked() {
+        let is_accepted = |header: Header, changed: Option<usize>| {
+            let mut bytes = header.encode();
+            changed.iter().for_each(|at| bytes[*at] = 1);
+            let own = sum(&bytes[..20]);
+            bytes[20..].copy_from_slice(&own.to_le_bytes());
+            Header::decode(&bytes, header.key).is_ok()
+        };
+        assert!(is_accepted(SAMPLE, None));
+        assert!([13, 18, 19].into_iter().all(|at| !is_accepted(SAMPLE, Some(at))));
+        let credit = Header { kind: Kind::Credit, number: 0, ..SAMPLE };
+        assert!(is_accepted(credit, None) && !is_accepted(credit, Some(8)));
     }
 
     #[test]

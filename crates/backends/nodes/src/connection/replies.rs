@@ -46,7 +46,7 @@ impl<R: AsyncRead + Unpin> Replies<R> {
         let announced = match self.announced.take() {
             Some(announced) => announced,
             None => match ready!(self.from.poll_announced(context, Limits::AUTHENTICATED)) {
-                Ok(Some(announced)) => announced,
+                Ok(Some(announced)) => self.within_room(announced)?,
                 Ok(None) => {
                     return Poll::Ready(Err(unreachable_error(
                         &self.name,
@@ -61,6 +61,18 @@ impl<R: AsyncRead + Unpin> Replies<R> {
             self.announced = Some(announced);
         }
         polled
+    }
+
+    /// Fails if a reply has more data than its call has room for.
+    fn within_room(&self, announced: Announced) -> Result<Announced> {
+        let len = announced.bulk_len() as u64;
+        match self.waiting.room(announced.call()).filter(|room| len > *room) {
+            None => Ok(announced),
+            Some(room) => Err(unreachable_error(
+                &self.name,
+                &format_args!("it sent {len} bytes of data in place of at most {room}"),
+            )),
+        }
     }
 
     /// Receives the remainder of a frame, whose header has arrived. If it is the reply for which the calling thread
@@ -203,6 +215,19 @@ mod tests {
         }
         assert!(left <= most);
         assert!(calls.into_iter().all(|mut call| matches!(call.try_recv(), Ok(Ok(_)))));
+    }
+
+    #[test]
+    fn reply_with_more_data_than_its_room_ends_the_connection() {
+        for (len, is_accepted) in [(10, true), (11, false)] {
+            let bytes = bytes_of(&[reply(0, vec![7; len])]);
+            let waiting = Arc::new(Waiting::default());
+            let mut call = waiting.add(0, ReplyLimits::with_room(10)).expect("a call");
+            let from = Receiver::new(&bytes[..]);
+            let mut work = Replies::new(from, Arc::clone(&waiting), "one".into(), Arc::default());
+            let _ = work.poll_replies(&mut Context::from_waker(&POLLING), None);
+            assert_eq!(call.try_recv().expect("a result").is_ok(), is_accepted);
+        }
     }
 
     /// A connection on which `bytes` arrive in pieces of random length. Every third poll on average finds nothing.

@@ -89,6 +89,11 @@ impl Waiting {
         self.calls().by_number.remove(&number)
     }
 
+    /// Most bytes of data that the reply to a call may have; `None` if the call does not wait any more.
+    pub(super) fn room(&self, number: u64) -> Option<u64> {
+        self.calls().by_number.get(&number).map(|call| call.limits.room)
+    }
+
     /// Returns the number of calls that wait for a reply.
     pub(super) fn count(&self) -> usize {
         self.calls().by_number.len()

@@ -22,7 +22,7 @@ const POOL: Uuid = Uuid([6; 16]);
 /// Well-formed responses that are fed as they are, and then changed.
 const RESPONSES: u64 = 5000;
 
-/// The data of every response.
+/// The data of a response, as far as there is room for it.
 const BULK: &[u8] = &[5; 30];
 
 /// The response that the engine sends to any request.
@@ -35,7 +35,7 @@ async fn pretend(stream: DuplexStream, script: Script) -> Result<()> {
     handshake::accept(&mut from, &mut to, &Secret::new([1; 32]), POOL, [2; 32]).await?;
     while let Some(request) = from.receive(Limits::AUTHENTICATED).await? {
         let message = script.lock().expect("the script").clone();
-        let bulk = Bytes::from_static(BULK);
+        let bulk = Bytes::from_static(&BULK[..BULK.len().min(request.room as usize)]);
         to.send(&Frame { kind: Kind::Reply, call: request.call, room: 0, message, bulk }).await?;
         to.flush().await?;
     }

@@ -10,7 +10,10 @@ use esker_types::info::{ContainerRef, OpenMode, Part};
 use esker_types::{Checksum, Uuid};
 use esker_wire::frame::{Frame, Kind, Limits, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
-use esker_wire::message::{PoolRequest, Reply, Request, Response, decode, encode};
+use esker_wire::message::{
+    ContainerRequest, PoolRequest, Reply, Request, Response, ValueRequest, WriteRequest, decode,
+    encode,
+};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,8 +35,30 @@ const REQUESTS_PER_PART: u64 = 5000;
 /// Bytes that a reply may have.
 const ROOM: u32 = 10_000;
 
-/// The data of every request.
+/// The data of changes, of which each gets as much as its values take.
 const BULK: &[u8] = &[5; 30];
+
+/// The data of a request, which may be malformed.
+fn data_of(message: &[u8]) -> &'static [u8] {
+    let change = match decode(message) {
+        Ok(Request::Container(_, ContainerRequest::Write(change))) => change,
+        Ok(Request::Container(_, ContainerRequest::WriteProved(change))) => change,
+        Ok(Request::Container(_, ContainerRequest::PrepareChange(_, change))) => change,
+        _ => return &[],
+    };
+    let len_of = |value: &ValueRequest| match value {
+        ValueRequest::Single(len) | ValueRequest::Array(_, _, len) => *len,
+        ValueRequest::PunchExtents(_) => 0,
+    };
+    let lens = change.writes.iter().flat_map(|(_, write)| match write {
+        WriteRequest::Update(_, _, akeys) => {
+            akeys.iter().map(|(_, _, value)| len_of(value)).collect()
+        }
+        _ => Vec::new(),
+    });
+    let len = lens.fold(0, u64::saturating_add).min(BULK.len() as u64);
+    &BULK[..len as usize]
+}
 
 /// A client that knows the secret.
 pub(crate) struct Client {
@@ -60,7 +85,8 @@ impl Client {
 
     /// Sends a request, which may be malformed, and returns the response.
     async fn ask(&mut self, message: &[u8]) -> Response {
-        let (message, bulk) = (Bytes::copy_from_slice(message), Bytes::from_static(BULK));
+        let (message, bulk) =
+            (Bytes::copy_from_slice(message), Bytes::from_static(data_of(message)));
         let frame = Frame { kind: Kind::Request, call: 1, room: ROOM, message, bulk };
         self.to.send(&frame).await.expect("sending");
         self.to.flush().await.expect("sending");
