@@ -14,7 +14,7 @@ use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
     Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, View, Write, WriteOp,
 };
-use esker_types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result, Uuid};
+use esker_types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result, Uuid};
 use esker_wire::frame::{BULK_MAX, Frame, Kind, Limits, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
 use esker_wire::message::{
@@ -320,6 +320,41 @@ fn snapshot_is_destroyed_on_a_thread_that_may_wait() {
         let before = urgent.0.load(Ordering::Relaxed);
         container.destroy_snapshot(epoch).await.expect("destroyed");
         assert_eq!(urgent.0.load(Ordering::Relaxed), before);
+    });
+}
+
+/// A pool whose data cannot be read.
+struct Unreadable;
+
+impl Interceptor for Unreadable {
+    fn fetch<'a, 'f, 'b>(
+        &'a self,
+        _: &'a dyn OpenContainer,
+        _: ObjectId,
+        _: &'a mut [DkeyFetch<'f, 'b>],
+        _: ReadAt<'a>,
+    ) -> Reply<'a, ()>
+    where
+        'b: 'f,
+        'f: 'a,
+    {
+        Reply::Ready(Err(Error::new(ErrorKind::Io, "a block cannot be read")))
+    }
+}
+
+#[test]
+fn fetch_that_fails_on_a_node_names_it() {
+    let pool: Arc<dyn Pool> = Arc::new(Memory::new(4));
+    let pool = PoolBetween::before(pool, &Arc::new(Unreadable));
+    let (node, client) = (Node::serving(Arc::new(pool)), client());
+    run(&client, async {
+        let remote = connect(&node, &secret(1)).await.expect("connecting");
+        let container = opened(&remote).await.expect("a container");
+        let error = get(&*container, 10).await.expect_err("an unreadable value");
+        assert_eq!(error.kind(), ErrorKind::Io);
+        for part in ["node n7", "a block cannot be read"] {
+            assert!(error.message().contains(part), "no {part} in {error}");
+        }
     });
 }
 

@@ -65,7 +65,7 @@ impl RemoteContainer {
             (message::Reply::Fetched(replies), found) => fetch::fill(dkeys, replies, &found),
             (message::Reply::FetchFailed(failure, replies), _) => {
                 fetch::note(dkeys, replies);
-                Err(failure.into())
+                Err(self.connection.request_error(failure))
             }
             _ => Err(self.connection.unexpected_reply_error()),
         }
