@@ -76,6 +76,11 @@ pub trait Interceptor: Send + Sync + Sized + 'static {
         self.pass(move || from.lease(oid))
     }
 
+    /// Ends a lease on an object.
+    fn release<'a>(&'a self, from: &'a dyn OpenContainer, oid: ObjectId) -> Reply<'a, bool> {
+        self.pass(move || from.release(oid))
+    }
+
     /// Called before keys are listed after `anchor`.
     fn before_keys(&self, _anchor: &mut Anchor) {}
 
@@ -345,7 +350,7 @@ impl<W: Interceptor> OpenContainer for Between<Box<dyn OpenContainer>, W> {
     }
 
     fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
-        self.interceptor.pass(move || self.inner.release(oid))
+        self.interceptor.release(&*self.inner, oid)
     }
 
     fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {

@@ -1,11 +1,12 @@
 //! Leases of clients, and operations that wait, if the connection to an engine is lost at an inconvenient moment.
-use super::served::Folder;
+use super::served::{Folder, serve};
 use super::{NO_TIMEOUTS, RUNTIME, Stoppable, map, one_on_each, open_new};
 use esker::types::info::{ContainerRef, OpenMode};
 use esker::types::ops::ReadAt;
-use esker::types::{ObjectId, Result};
+use esker::types::{ErrorKind, ObjectId, Result};
 use esker::{Access, Container, Native, Wait};
 use esker_backend::{NewContainer, OpenContainer, Pool, Reply};
+use esker_conformance::between::{Interceptor, PoolBetween};
 use esker_nodes::{Connection, Dial, Map, Node, ShardedPool, Tcp, Timeouts};
 use esker_os::executor::{Task, task};
 use esker_testing::wait_for;
@@ -13,7 +14,7 @@ use esker_wire::handshake::Secret;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -153,6 +154,41 @@ fn lease_that_ends_during_a_restart_leaves_the_others_on_its_object() {
     site.read();
     assert!(is_leased(&*own, site.oid));
     assert!(kept.release().wait().expect("released"), "it is to be removed");
+}
+
+/// A node that fails to end the first lease.
+#[derive(Default)]
+struct FailsOnce(AtomicBool);
+
+impl Interceptor for FailsOnce {
+    fn release<'a>(&'a self, from: &'a dyn OpenContainer, oid: ObjectId) -> Reply<'a, bool> {
+        match self.0.swap(true, Ordering::Relaxed) {
+            false => Reply::Ready(Err(ErrorKind::Io.into())),
+            true => from.release(oid),
+        }
+    }
+}
+
+/// The client does not know which leases the engine still has.
+#[test]
+fn lease_that_a_node_fails_to_end_ends_with_the_connection() {
+    let folder = Folder::new();
+    let mut map = map(&folder.0);
+    let (directory, uuid) = (map.nodes[0].directory.clone(), map.nodes[0].uuid);
+    let part = Native::open(&directory, OpenMode::ReadWrite).expect("the part");
+    let pool =
+        PoolBetween::before(Arc::new(part) as Arc<dyn Pool>, &Arc::new(FailsOnce::default()));
+    map.nodes[0].address = serve("127.0.0.1:0", Arc::new(pool), uuid, &RUNTIME);
+    let (_pool, container) = open_new(&map, NO_TIMEOUTS);
+    let oid = one_on_each(&container)[0].oid();
+    let part = Native::open(&directory, OpenMode::ReadWrite).expect("the part");
+    let name = ContainerRef::Uuid(container.info().uuid);
+    let own = part.open_container(name, OpenMode::ReadWrite).wait().expect("open");
+    let object = container.object(oid);
+    let [kept, ended] = [(); 2].map(|()| object.lease().wait().expect("a lease"));
+    assert!(ended.release().wait().is_err());
+    kept.release().wait().expect("released");
+    wait_for("no lease is left", || !is_leased(&*own, oid));
 }
 
 /// The reply was sent, but its caller has not seen it yet when the engine is restarted and another operation connects again.

@@ -245,6 +245,13 @@ impl Connection {
         self.waiting.until_over()
     }
 
+    /// Ends the connection: its requests fail with `why`, and the engine ends what it has for this client.
+    pub(crate) fn end(&self, why: &Error) {
+        self.waiting.end(why);
+        self.sending.close();
+        self.receiving.attend();
+    }
+
     /// True if data must be copied before it is sent.
     pub(crate) fn copies_data(&self) -> bool {
         self.copies_data.load(Ordering::Relaxed)

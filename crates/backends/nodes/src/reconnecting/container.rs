@@ -21,7 +21,7 @@ use tokio::sync::{Mutex, oneshot};
 /// Pause between attempts to reach a node that was lost while this process has leases there.
 const LEASES_AGAIN_EVERY: Duration = Duration::from_secs(1);
 
-/// Leases that are taken again by one request.
+/// Leases that are taken again, or ended, by one request.
 const LEASES_AT_ONCE: usize = 1024;
 
 /// A container on another node. It is opened there at its first use.
@@ -169,6 +169,15 @@ async fn lease_all(container: &dyn OpenContainer, oids: &[ObjectId]) -> Result<(
     Ok(())
 }
 
+/// Ends leases. True for each that was the last one of an object that is to be removed.
+async fn release_all(container: &dyn OpenContainer, oids: &[ObjectId]) -> Result<Vec<bool>> {
+    let mut last = Vec::with_capacity(oids.len());
+    for oids in oids.chunks(LEASES_AT_ONCE) {
+        last.extend(container.release_each(oids).await?);
+    }
+    Ok(last)
+}
+
 /// Ends leases of a container that was just opened, and closes it. Objects that were unlinked meanwhile stay, because
 /// this process still uses them, and takes its leases again. Errors are ignored, because the caller gets an earlier one.
 async fn discard(container: &dyn OpenContainer, oids: &[ObjectId]) {
@@ -254,7 +263,8 @@ impl ReconnectingContainer {
     }
 
     /// Ends leases on the connection that has them. They end with it: the next connection does not take them again.
-    /// True for each that was the last one of an object that is to be removed.
+    /// True for each that was the last one of an object that is to be removed. If the engine fails, it still has some of
+    /// them, and which is not known: the connection is ended, and with it all of them.
     async fn end_leases(&self, oids: &[ObjectId]) -> Result<Vec<bool>> {
         let (current, held) = {
             let opened = self.opened();
@@ -267,9 +277,13 @@ impl ReconnectingContainer {
         let Some((remote, container)) = current.filter(|_| !ours.is_empty()) else {
             return Ok(vec![false; oids.len()]);
         };
-        let last = match container.release_each(&ours).await {
+        let last = match release_all(&*container, &ours).await {
             Err(_) if remote.is_over() => vec![false; ours.len()],
-            last => last?,
+            Err(error) => {
+                remote.connection.end(&error);
+                return Err(error);
+            }
+            Ok(last) => last,
         };
         let mut last = last.into_iter();
         Ok(held.into_iter().map(|held| held && last.next().unwrap_or(false)).collect())
