@@ -55,8 +55,12 @@ pub const UNSENT_MAX: usize = 64 << 20;
 /// wait.
 pub const MEMORY_MAX: u64 = 1 << 30;
 
-/// How long a client may take to receive a reply before it is disconnected.
+/// How long a client may take to receive a reply before it is disconnected. Long replies may take longer, by
+/// [`SEND_RATE_MIN`].
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Bytes of a reply for which a client gets one second in addition to [`SEND_TIMEOUT`].
+pub const SEND_RATE_MIN: u64 = 4 << 20;
 
 /// How long the machine of a client may be unreachable before the client is disconnected.
 pub const CLIENT_LOST_TIMEOUT: Duration = Duration::from_secs(60);

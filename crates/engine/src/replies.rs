@@ -1,7 +1,7 @@
 //! Replies on their way to a client, and the memory that each returns once it is sent.
-use crate::SEND_TIMEOUT;
 use crate::answer::Answered;
 use crate::memory::Share;
+use crate::{SEND_RATE_MIN, SEND_TIMEOUT};
 use esker_types::{Error, ErrorKind, Result};
 use esker_wire::frame::{Bulk, Frame, Kind, Sender};
 use esker_wire::message::{Failure, Reply, Response};
@@ -9,8 +9,9 @@ use esker_wire::outbox::Outbox;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::AsyncWrite;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
 /// The reply to one request.
 pub(crate) struct Answer {
@@ -29,10 +30,10 @@ pub(crate) struct Replies<W> {
     unsent: VecDeque<(u64, Share)>,
     /// Bytes of all replies so far.
     added: u64,
-    /// Times out if the client receives nothing; `None` while no reply waits to be sent.
+    /// End of the last reply that was sent.
+    sent: u64,
+    /// Times out if the client does not receive the first reply; `None` before the first attempt to send it.
     late: Option<Pin<Box<Sleep>>>,
-    /// Bytes that the client had received at the last poll.
-    taken: u64,
     /// Reason for which nothing can be sent any more.
     lost: Option<Error>,
 }
@@ -42,7 +43,7 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
     pub(crate) fn new(to: Sender<W>) -> Self {
         let (to, outbox) = to.into_parts();
         let unsent = VecDeque::new();
-        Self { to, outbox, unsent, added: 0, late: None, taken: 0, lost: None }
+        Self { to, outbox, unsent, added: 0, sent: 0, late: None, lost: None }
     }
 
     /// Number of replies that were not sent yet.
@@ -89,12 +90,13 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
         }
         let sending = self.outbox.poll_send(&mut self.to, context);
         let sent = self.added - self.outbox.len() as u64;
-        while self.unsent.front().is_some_and(|(end, _)| *end <= sent) {
+        while let Some((end, _)) = self.unsent.front().filter(|(end, _)| *end <= sent) {
+            (self.sent, self.late) = (*end, None);
             self.unsent.pop_front();
         }
         let done = match sending {
             Poll::Ready(done) => done,
-            Poll::Pending => Err(ready!(self.poll_late(sent, context))),
+            Poll::Pending => Err(ready!(self.poll_late(context))),
         };
         self.late = None;
         self.lost = done.as_ref().err().cloned();
@@ -106,13 +108,12 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
         Pin::new(&mut self.to).poll_shutdown(context).map(|_| ())
     }
 
-    /// Ready with an error once the client has received nothing for [`SEND_TIMEOUT`]. `taken` counts what it has
-    /// received.
-    fn poll_late(&mut self, taken: u64, context: &mut Context<'_>) -> Poll<Error> {
-        let late = self.late.get_or_insert_with(|| Box::pin(sleep(SEND_TIMEOUT)));
-        if std::mem::replace(&mut self.taken, taken) != taken {
-            late.as_mut().reset(Instant::now() + SEND_TIMEOUT);
-        }
+    /// Ready with an error once the time is over in which the client must receive the first reply. A client that receives
+    /// a byte now and then must not hold the memory of its requests for hours.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<Error> {
+        let end = self.unsent.front().map_or(self.sent, |(end, _)| *end);
+        let time = SEND_TIMEOUT + Duration::from_secs((end - self.sent) / SEND_RATE_MIN);
+        let late = self.late.get_or_insert_with(|| Box::pin(sleep(time)));
         late.as_mut().poll(context).map(|()| {
             Error::new(ErrorKind::TimedOut, "a client did not receive its replies in time")
         })

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use esker::backend::memory::Memory;
 use esker_backend::{Metadata, NewContainer, Pool};
-use esker_engine::{CLIENTS_MAX, Engine, HANDSHAKES_MAX, Phase, UNSENT_MAX};
+use esker_engine::{CLIENTS_MAX, Engine, HANDSHAKES_MAX, Phase, SEND_TIMEOUT, UNSENT_MAX};
 use esker_nodes::{Connection, Endpoint};
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::Cond;
@@ -15,7 +15,7 @@ use esker_wire::message::{
     ValueRequest, WriteRequest, decode, encode,
 };
 use std::sync::Arc;
-use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
 use tokio::task::{JoinHandle, yield_now};
 
 const POOL: Uuid = Uuid([6; 16]);
@@ -304,6 +304,35 @@ fn replies_that_a_client_does_not_receive_are_limited() {
             let frame = frame.expect("a reply");
             assert_eq!((frame.call, frame.message.len() > LONG), (call, true));
         }
+    });
+}
+
+/// A byte now and then is not enough: the reply must arrive as a whole.
+#[test]
+fn client_that_receives_too_slowly_is_disconnected() {
+    run(async {
+        let pool = Memory::new(4);
+        let name = "n".repeat(8 << 20);
+        pool.set_metadata(&[(&name, Some(b""))]).wait().expect("an attribute");
+        let engine = Engine::new(Arc::new(pool), POOL, secret(1));
+        let (stream, served) = stream(&engine);
+        let (mut from, mut to) = split(stream);
+        let (receiver, sender) = (&mut Receiver::new(&mut from), &mut Sender::new(&mut to));
+        let shaken = handshake::connect(receiver, sender, &secret(1), POOL, 1, [3; 32]).await;
+        shaken.expect("a client");
+        let list = encode(&Request::Pool(PoolRequest::Metadata(MetadataRequest::List(""))));
+        let (message, bulk) = (list.expect("a request").into(), Bytes::new());
+        let frame = Frame { kind: Kind::Request, call: 1, room: 0, message, bulk };
+        sender.send(&frame).await.expect("sending");
+        sender.flush().await.expect("sending");
+        for _ in 0..20 {
+            tokio::time::sleep(SEND_TIMEOUT / 2).await;
+            let _ = from.read(&mut [0; STREAM]).await.expect("receiving");
+        }
+        assert!(served.is_finished());
+        let ended = served.await.expect("a task").expect_err("a client that is too slow");
+        assert_eq!(ended.kind(), ErrorKind::TimedOut);
+        assert_eq!(engine.health().connections, 0);
     });
 }
 
