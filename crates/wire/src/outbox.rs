@@ -125,7 +125,8 @@ impl Outbox {
         let encoded = encode(&mut self.packed);
         let message = self.packed.get(begin + PREFIX_LEN..).unwrap_or_default();
         let lens = encoded.and_then(|()| {
-            Ok((checked_len(message.len(), MESSAGE_MAX)?, checked_len(bulk_len, BULK_MAX)?))
+            let message = checked_len(message.len(), (MESSAGE_MAX, "MESSAGE_MAX"))?;
+            Ok((message, checked_len(bulk_len, (BULK_MAX, "BULK_MAX"))?))
         });
         let (message_len, bulk_len) = match lens {
             Ok(lens) => lens,
@@ -266,12 +267,13 @@ fn fill<'d>(slices: &mut [IoSlice<'d>], pieces: impl Iterator<Item = &'d [u8]>) 
     pairs.map(|(slice, piece)| *slice = IoSlice::new(piece)).count()
 }
 
-/// Checks that the length of a part of a frame is at most `most`.
-fn checked_len(len: usize, most: usize) -> Result<u32> {
+/// Checks that the length of a part of a frame is at most `most`, the limit `name`.
+fn checked_len(len: usize, (most, name): (usize, &str)) -> Result<u32> {
     let checked = u32::try_from(len).ok().filter(|len| *len as usize <= most);
     checked.ok_or_else(|| {
-        let message =
-            format!("a request or reply of {len} bytes exceeds the {most} that a frame holds");
+        let message = format!(
+            "a request or reply has {len} bytes, but at most {most} are possible ({name}): split it"
+        );
         Error::new(ErrorKind::Overflow, message)
     })
 }

@@ -1,8 +1,8 @@
 //! Listings that go from node to node, and the batching of requests.
 use esker_types::limits::TX_OPS_MAX;
-use esker_types::ops::{Anchor, DkeyFetch, Update, Value, Write, WriteOp};
+use esker_types::ops::{Anchor, DkeyFetch, Fetch, Update, Value, Wanted, Write, WriteOp};
 use esker_types::{ObjectId, Result};
-use esker_wire::frame::BULK_MAX;
+use esker_wire::frame::{BULK_MAX, MESSAGE_MAX};
 use std::collections::HashMap;
 use std::ops::Add;
 
@@ -78,23 +78,34 @@ impl Listing {
     }
 }
 
-/// Most data and items of one request.
+/// Most data, keys and items of one request.
 #[derive(Clone, Copy)]
 struct Limits {
     bytes: u64,
+    keys: u64,
     items: usize,
 }
 
 /// Size of a request, unless a single item is larger. Several requests are in progress at a time.
-const MODERATE: Limits = Limits { bytes: 4 << 20, items: 4096 };
+const MODERATE: Limits = Limits { bytes: 4 << 20, keys: 4 << 20, items: 4096 };
 
 /// Most that an engine accepts in one request. Writes to one dkey are in one request up to this size.
-const MOST: Limits = Limits { bytes: BULK_MAX as u64, items: TX_OPS_MAX };
+const MOST: Limits = Limits { bytes: BULK_MAX as u64, keys: MESSAGE_MAX as u64, items: TX_OPS_MAX };
 
-/// Data and number of the items that are sent together.
+/// Most bytes of an item in a message, apart from its keys and extents.
+const ITEM_BYTES: u64 = 64;
+
+/// Most bytes of an extent in a message.
+const EXTENT_BYTES: u64 = 20;
+
+/// Size of items that are sent together.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Size {
+    /// Bytes of their data.
     pub(crate) bytes: u64,
+    /// Bytes of the message: keys and extents.
+    pub(crate) keys: u64,
+    /// Their number.
     pub(crate) items: usize,
 }
 
@@ -103,7 +114,8 @@ impl Add for Size {
 
     fn add(self, other: Self) -> Self {
         let bytes = self.bytes.saturating_add(other.bytes);
-        Self { bytes, items: self.items.saturating_add(other.items) }
+        let keys = self.keys.saturating_add(other.keys);
+        Self { bytes, keys, items: self.items.saturating_add(other.items) }
     }
 }
 
@@ -112,7 +124,7 @@ fn batch_len(mut sizes: impl Iterator<Item = Size>, limits: Limits) -> usize {
     let mut total = sizes.next().unwrap_or_default();
     let fits = |size: &Size| {
         total = total + *size;
-        total.bytes <= limits.bytes && total.items <= limits.items
+        total.bytes <= limits.bytes && total.keys <= limits.keys && total.items <= limits.items
     };
     1 + sizes.take_while(fits).count()
 }
@@ -184,35 +196,63 @@ fn key_of<'a>(write: &Write<'a>) -> (ObjectId, &'a [u8]) {
     (write.oid, dkey)
 }
 
-/// Size of a write in a request: the bytes of its values.
-fn size_of_write(write: &Write<'_>) -> Size {
-    let bytes = |update: &Update<'_>| match &update.value {
-        Value::Single(data) | Value::Array { data, .. } => data.len(),
-        Value::PunchExtents(_) => 0,
-    };
-    let bytes = match write.op {
-        WriteOp::Update { updates, .. } => updates.iter().map(bytes).sum(),
-        _ => 0,
-    };
-    Size { bytes, items: 1 }
+/// Bytes that an item takes in a message.
+fn message_len(key: &[u8], extents: usize) -> u64 {
+    key.len() as u64 + extents as u64 * EXTENT_BYTES + ITEM_BYTES
 }
 
-/// Size of a fetch in a request: all its buffers, which are the most that it can return, and its akeys.
+/// Size of a write in a request: the bytes of its values, and its keys and extents.
+fn size_of_write(write: &Write<'_>) -> Size {
+    let items = 1;
+    let of_keys = |dkey, akeys: u64| Size { bytes: 0, keys: message_len(dkey, 0) + akeys, items };
+    match write.op {
+        WriteOp::Update { dkey, updates, .. } => {
+            updates.iter().map(size_of_update).fold(of_keys(dkey, 0), Add::add)
+        }
+        WriteOp::PunchAkeys { dkey, akeys, .. } => {
+            of_keys(dkey, akeys.iter().map(|akey| message_len(akey, 0)).sum())
+        }
+        WriteOp::PunchDkey { dkey, .. } => of_keys(dkey, 0),
+        WriteOp::PunchObject { .. } => of_keys(&[], 0),
+    }
+}
+
+/// Size of an update in the request of its write, which is one item.
+fn size_of_update(update: &Update<'_>) -> Size {
+    let (bytes, extents) = match &update.value {
+        Value::Single(data) => (data.len(), 0),
+        Value::Array { data, extents, .. } => (data.len(), extents.len()),
+        Value::PunchExtents(extents) => (0, extents.len()),
+    };
+    Size { bytes, keys: message_len(update.akey, extents), items: 0 }
+}
+
+/// Size of a fetch in a request: all its buffers, which are the most that it can return, its keys and extents, and its
+/// akeys.
 pub(crate) fn size_of_fetch(dkey: &DkeyFetch<'_, '_>) -> Size {
-    let bytes = dkey.akeys.iter().map(|akey| akey.reply.sink.len()).sum();
-    Size { bytes, items: dkey.akeys.len().max(1) }
+    let size = |akey: &Fetch<'_>| {
+        let extents = match akey.request.wanted {
+            Wanted::Single => 0,
+            Wanted::Array(extents) => extents.len(),
+        };
+        let keys = message_len(akey.request.akey, extents);
+        Size { bytes: akey.reply.sink.len(), keys, items: 1 }
+    };
+    let own = Size { bytes: 0, keys: message_len(dkey.dkey, 0), items: 0 };
+    let all = dkey.akeys.iter().map(size).fold(own, Add::add);
+    Size { items: all.items.max(1), ..all }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_types::ops::{Cond, Source};
+    use esker_types::ops::{Cond, Sink, Source};
 
     /// A batch has at most four mebibytes and 4096 items, or one entry that is larger.
     #[test]
     fn requests_have_a_moderate_size() {
         let lens = |sizes: &[(u64, usize)]| {
-            let size = |&(bytes, items): &(u64, usize)| Size { bytes, items };
+            let size = |&(bytes, items): &(u64, usize)| Size { bytes, keys: 0, items };
             batches(sizes, size, MODERATE).iter().map(|batch| batch.len()).collect::<Vec<_>>()
         };
         let mib = 1 << 20;
@@ -262,6 +302,22 @@ mod tests {
         );
         assert_eq!(requests(&[1, 2, 1, 3], 1), [vec![vec![(1, 0), (1, 2), (2, 1), (3, 3)]]]);
         assert_eq!(requests(&[3, 2, 1], 1), [vec![vec![(3, 0), (2, 1), (1, 2)]]]);
+    }
+
+    /// Keys are in the message of a request, which has a limit of its own. Their writes and fetches have no data.
+    #[test]
+    fn long_keys_are_spread_over_requests() {
+        let key = vec![7; 1 << 20];
+        let punch = Write { oid: OID, op: WriteOp::PunchDkey { dkey: &key, cond: Cond::NONE } };
+        let requests = batches_of_writes(&mut [punch; 100]);
+        let lens: Vec<Vec<_>> =
+            requests.iter().map(|batch| batch.iter().map(|of| of.len()).collect()).collect();
+        assert_eq!(lens, [[63, 37]]);
+        let mut akeys: Vec<_> = (0..10).map(|_| [Fetch::single(&key, Sink::None)]).collect();
+        let fetch = |akeys| DkeyFetch { dkey: b"d", cond: Cond::NONE, akeys };
+        let mut fetches: Vec<_> = akeys.iter_mut().map(|akeys| fetch(&mut akeys[..])).collect();
+        let requests = batches_mut(&mut fetches, size_of_fetch);
+        assert_eq!(requests.iter().map(|batch| batch.len()).collect::<Vec<_>>(), [3, 3, 3, 1]);
     }
 
     /// They are sent one after the other, not concurrently.
