@@ -125,7 +125,7 @@ impl Engine {
         };
         // A client that does not receive the message has gone.
         if let Ok(Ok(())) = tokio::time::timeout(HANDSHAKE_TIMEOUT, notified).await {
-            connection::discard(&self.0, from).await;
+            connection::linger(&self.0, from.discard()).await;
         }
     }
 

@@ -67,19 +67,22 @@ where
         engine.has_lost_leases.store(true, Ordering::Relaxed);
     }
     if finished.is_ok() && engine.life.phase() == Phase::Draining {
-        connection.close().await;
-        discard(engine, &mut from).await;
+        let ended = async {
+            connection.close().await;
+            from.discard().await;
+        };
+        linger(engine, ended).await;
     }
     received.and(finished)
 }
 
-/// Discards what the client still sends, until it closes the connection: for at most [`LINGER`], and not after the end of
-/// the engine. If the socket was closed while requests are unread, the kernel would discard replies that the client has
-/// not received yet.
-pub(crate) async fn discard<R: AsyncRead + Unpin>(engine: &Shared, from: &mut Receiver<R>) {
+/// Waits for the end of a connection on which nothing more is sent, but at most [`LINGER`], and not after the end of the
+/// engine. `ended` discards what the client still sends: if the socket was closed while requests are unread, the kernel
+/// would discard replies that the client has not received yet.
+pub(crate) async fn linger(engine: &Shared, ended: impl Future<Output = ()>) {
     tokio::select! {
         biased;
-        () = from.discard() => {}
+        () = ended => {}
         () = tokio::time::sleep(LINGER) => {}
         () = engine.life.reached(Phase::Ended) => {}
     }

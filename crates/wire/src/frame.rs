@@ -318,11 +318,13 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
     /// Receives and discards everything until the peer closes the connection or it is lost. A connection that is closed
     /// while bytes of the peer are unread discards what the peer has not received yet.
     pub async fn discard(&mut self) {
-        while let Ok(1..) = {
+        loop {
             self.buffer.clear();
             self.buffer.reserve(RECEIVE_BUFFER / 2);
-            self.from.read_buf(&mut self.buffer).await
-        } {}
+            if !matches!(self.from.read_buf(&mut self.buffer).await, Ok(1..)) {
+                return;
+            }
+        }
     }
 
     /// Receives the next frame; `None` if the peer has closed the connection between two frames. The connection can be
