@@ -309,7 +309,8 @@ mod tests {
     fn long_keys_are_spread_over_requests() {
         let key = vec![7; 1 << 20];
         let punch = Write { oid: OID, op: WriteOp::PunchDkey { dkey: &key, cond: Cond::NONE } };
-        let requests = batches_of_writes(&mut [punch; 100]);
+        let mut writes = [punch; 100];
+        let requests = batches_of_writes(&mut writes);
         let lens: Vec<Vec<_>> =
             requests.iter().map(|batch| batch.iter().map(|of| of.len()).collect()).collect();
         assert_eq!(lens, [[63, 37]]);
