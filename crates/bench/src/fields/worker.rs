@@ -25,6 +25,9 @@ use std::time::Duration;
 /// How long a reader waits for the next field.
 const FIELD_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Maximum number of fields that a watcher compares. It keeps their keys and locations in memory.
+const COMPARED_MAX: usize = 1 << 16;
+
 /// The job of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
@@ -233,23 +236,28 @@ impl Worker {
     }
 
     /// Reads each field as soon as a flush has made it visible, until all are read. Reports the time at which each was
-    /// found.
+    /// found. With `verify`, reads and compares up to [`COMPARED_MAX`] of them again afterwards, unmeasured.
     fn watch(&mut self) -> Result<Done> {
         let shape = self.job.shape;
         let all = shape.fields() * u64::from(self.job.member.procs);
         let Some(mut watch) = self.watch.take() else { return Err(closed()) };
-        let (mut meter, mut event_times) = (Meter::start(), Vec::new());
+        let (mut meter, mut event_times, mut found) = (Meter::start(), Vec::new(), Vec::new());
         while (event_times.len() as u64) < all {
             let field =
                 watch.next(FIELD_TIMEOUT)?.ok_or_else(|| timeout_error(event_times.len(), all))?;
             event_times.push((shape.origin(field.key())?, monotonic_ns()));
             field.read_at(0, &mut self.buffer)?;
             meter.tick(1, field.bytes())?;
-            if self.job.verify {
-                self.message.check(field.key(), &self.buffer)?;
+            if self.job.verify && found.len() < COMPARED_MAX {
+                found.push(field);
             }
         }
-        Ok(Done { measured: meter.finish(), event_times })
+        let measured = meter.finish();
+        for field in found {
+            field.read_at(0, &mut self.buffer)?;
+            self.message.check(field.key(), &self.buffer)?;
+        }
+        Ok(Done { measured, event_times })
     }
 }
 

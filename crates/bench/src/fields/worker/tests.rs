@@ -103,6 +103,7 @@ fn damaged_and_missing_fields_are_reported() {
     assert!(error.message().contains(key.as_str()), "{error}");
     take(&mut workers[1], Phase::Verify).unwrap();
     take(&mut workers[0], Phase::Retrieve).unwrap();
+    assert_eq!(take(&mut place.worker(2), Phase::Watch).unwrap_err().kind(), ErrorKind::Corrupt);
     // Afterwards all fields are missing: a new, empty store has the name of the old one.
     place.pool.destroy_container(&label("c", 1), true).wait().unwrap();
     FieldStore::create(&place.pool, &label("c", 1), store.schema()).unwrap();
