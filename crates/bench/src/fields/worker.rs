@@ -1,7 +1,7 @@
 //! One process of `fields`: its open store, and the operations on it.
 use super::grib::Messages;
 use super::message::Message;
-use super::{Field, Phase, SCATTERED_MAX, Shape};
+use super::{APART, Field, Phase, SCATTERED_MAX, Shape};
 use crate::buffer::Buffer;
 use crate::clock::monotonic_ns;
 use crate::errors::ensure_intact;
@@ -300,14 +300,14 @@ impl Worker {
     /// Queries the axes of all fields: the values of each keyword. Fails if they describe more or fewer fields than
     /// were archived.
     pub(super) fn axes(&mut self) -> Result<Measured> {
-        let (shape, store) = (self.job.shape, self.store()?);
+        let (all, store) =
+            (self.job.shape.fields() * u64::from(self.job.member.procs), self.store()?);
         let mut meter = Meter::start();
         let selection = self.selection(0..self.job.member.procs)?;
         let axes = store.axes(&selection)?;
-        meter.tick(shape.fields() * u64::from(self.job.member.procs), 0)?;
-        let count = |name: &str| axes.values(name).count() as u64;
-        let members = count("number") / u64::from(self.job.member.procs);
-        counted(count("step") * count("levelist") * count("param") * members, shape.fields())?;
+        meter.tick(all, 0)?;
+        let values = APART.map(|name| axes.values(name).count() as u64);
+        counted(values.iter().product(), all)?;
         Ok(meter.finish())
     }
 

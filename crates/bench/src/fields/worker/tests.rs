@@ -112,3 +112,20 @@ fn damaged_and_missing_fields_are_reported() {
         assert!(take(&mut late, phase).is_err(), "{phase:?}");
     }
 }
+
+#[test]
+fn axes_reveal_one_missing_member() {
+    let place = Folder::new("members");
+    // The first process archives both of its members, the second one only the first of its two.
+    take(&mut place.worker(0), Phase::Archive).unwrap();
+    let mut writer =
+        FieldStore::open(&place.pool, &label("c", 1), OpenMode::ReadWrite).unwrap().writer();
+    let fields =
+        (0..SHAPE.fields()).filter(|index| index % SHAPE.per_step() < SHAPE.per_step() / 2);
+    for index in fields {
+        writer.archive(&SHAPE.key(Field { owner: 1, index }).unwrap(), b"field").unwrap();
+    }
+    writer.flush().unwrap();
+    let error = take(&mut place.worker(0), Phase::Axes).unwrap_err();
+    assert!(error.message().contains("36 of 48"), "{error}");
+}
