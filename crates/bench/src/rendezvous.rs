@@ -33,7 +33,7 @@ pub struct Rank {
 }
 
 /// Environment variables for rank and number of ranks: Slurm, Open MPI, and PMI (MPICH, Intel MPI).
-const VARIABLES: [(&str, &str); 3] = [
+pub const VARIABLES: [(&str, &str); 3] = [
     ("SLURM_PROCID", "SLURM_NTASKS"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),

@@ -2,6 +2,7 @@
 use crate::errors::Doing;
 use crate::interrupt;
 use crate::processes::esker_program;
+use crate::rendezvous::VARIABLES;
 use crate::report::Report;
 use esker_os::start_thread;
 use esker_types::{Error, ErrorKind, Result};
@@ -51,12 +52,11 @@ impl Runner {
     /// Runs a command that must succeed. A signal to this process stops it.
     pub fn run(&self, arguments: &[impl AsRef<str>]) -> Result<()> {
         let arguments: Vec<_> = arguments.iter().map(AsRef::as_ref).collect();
-        let mut command = Command::new(&self.program);
-        command.args(&arguments).envs(self.variables.iter().cloned());
-        // In a process group of its own, the command does not receive Ctrl-C, after which SIGTERM would kill it.
-        command.process_group(0);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().doing(|| format!("starting {}", self.program.display()))?;
+        let mut command = self.command(&arguments);
+        let mut child = command
+            .stderr(Stdio::piped())
+            .spawn()
+            .doing(|| format!("starting {}", self.program.display()))?;
         let stderr = child.stderr.take();
         let messages = start_thread(move || stderr.map(last_bytes).unwrap_or_default());
         let messages = messages.inspect_err(|_| end(&mut child))?;
@@ -73,11 +73,19 @@ impl Runner {
 
     /// Runs a command that cleans up, even after a signal to end. Ignores failures.
     pub(crate) fn undo(&self, arguments: &[&str]) {
+        let _ = self.command(arguments).stderr(Stdio::null()).status();
+    }
+
+    /// The command, which does not receive Ctrl-C, because it has its own process group. It measures alone: the rank of
+    /// this process in a batch job is not that of the command.
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        // In a process group of its own, the command does not receive Ctrl-C.
+        for (rank, _) in VARIABLES {
+            command.env_remove(rank);
+        }
         command.args(arguments).envs(self.variables.iter().cloned()).process_group(0);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let _ = command.status();
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
     }
 }
 

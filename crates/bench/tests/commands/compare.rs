@@ -40,6 +40,17 @@ fn a_comparison_can_be_drawn() {
     assert!(page.contains("Stores side by side"));
 }
 
+/// A batch script of Slurm is rank 0 of the ranks that `srun` could start.
+#[test]
+fn batch_script_of_several_tasks_can_compare() {
+    let bench = BenchSite::new();
+    let small = "--size 4K --ops 4 --rounds 1 --stores native,files";
+    let mut command = bench.command(&format!("compare --path $DIR --workload field-io {small}"));
+    let command = command.env("SLURM_PROCID", "0").env("SLURM_NTASKS", "4");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
 #[test]
 fn invalid_comparisons_are_refused() {
     let bench = BenchSite::new();

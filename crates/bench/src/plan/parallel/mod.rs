@@ -161,7 +161,7 @@ impl ParallelPlan {
     }
 
     /// Runs the benchmark on pools over nodes, as their clients on other nodes would, with fewer nodes first. All runs
-    /// are in one report.
+    /// are in one report. This process is the only rank, also in a batch job whose variables name several.
     pub fn run_on_pools(&self, pools: &[String], note: Note<'_>) -> Result<Report> {
         // A pool that cannot be measured is refused before any other is measured.
         for pool in pools {
@@ -171,7 +171,9 @@ impl ParallelPlan {
         let mut reports = Vec::new();
         for pool in pools {
             let pool = BenchPool { pool: Some(pool.clone()), ..self.options.pool.clone() };
-            let options = ParallelOptions { pool, traces: None, ..self.options.clone() };
+            let (rank, ranks) = (Some(Rank::ALONE.rank), Some(Rank::ALONE.ranks));
+            let options =
+                ParallelOptions { pool, rank, ranks, traces: None, ..self.options.clone() };
             let variables = vec![(NODE_VARIABLE.to_owned(), node.clone())];
             reports.extend(Self { options, variables, ..self.clone() }.run(note)?);
         }
