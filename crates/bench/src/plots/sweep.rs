@@ -92,6 +92,16 @@ impl Sample {
         Some(Self { mib_s, range_mib_s, texts: texts(run), run: run.clone() })
     }
 
+    /// True for a phase that moves no bytes, such as a listing. Its speed is its operations per second.
+    fn moves_nothing(&self) -> bool {
+        self.mib_s == 0.0 && self.run.ops_per_s > 0.0
+    }
+
+    /// True if the sample is drawn in operations per second.
+    fn is_rate(&self) -> bool {
+        self.run.size_bytes < SMALL_BYTES || self.moves_nothing()
+    }
+
     /// In pattern B: the sum of this write phase and the read phase that ran at the same time. `None` for other
     /// samples.
     fn sum(&self, samples: &[Self]) -> Option<Self> {
@@ -198,23 +208,25 @@ struct Unit {
 }
 
 impl Unit {
-    /// The unit that suits the samples: operations for small blocks, else bandwidth.
+    /// The unit that suits the samples: operations for small blocks and phases that move no bytes, else bandwidth.
     fn for_samples(samples: &[&Sample]) -> Self {
         let greatest = samples.iter().map(|sample| sample.mib_s).fold(0.0, f64::max);
-        let (label, name, factor, is_rate) =
-            match samples.iter().all(|sample| sample.run.size_bytes < SMALL_BYTES) {
-                true => ("thousand operations/s", "k/s", 1e-3, true),
-                false if greatest >= 1024.0 => ("bandwidth (GiB/s)", "GiB/s", 1.0 / 1024.0, false),
-                false => ("bandwidth (MiB/s)", "MiB/s", 1.0, false),
-            };
+        let (label, name, factor, is_rate) = match samples.iter().all(|sample| sample.is_rate()) {
+            true => ("thousand operations/s", "k/s", 1e-3, true),
+            false if greatest >= 1024.0 => ("bandwidth (GiB/s)", "GiB/s", 1.0 / 1024.0, false),
+            false => ("bandwidth (MiB/s)", "MiB/s", 1.0, false),
+        };
         Self { label, name, factor, is_rate }
     }
 
     /// Point of a sample at position `x`, with its range, in the unit of the chart.
     fn point(self, sample: &Sample, x: f64) -> Point {
         let value = if self.is_rate { sample.run.ops_per_s } else { sample.mib_s };
+        if sample.mib_s == 0.0 {
+            return Point::single(x, value * self.factor);
+        }
         // The range is known in MiB/s only. It is scaled in the same proportion as the value.
-        let scale = if sample.mib_s > 0.0 { value / sample.mib_s * self.factor } else { 0.0 };
+        let scale = value / sample.mib_s * self.factor;
         let (low, high) = sample.range_mib_s;
         Point { x, y: value * self.factor, low: low * scale, high: high * scale }
     }
@@ -304,7 +316,7 @@ impl Sweep {
 
 impl Figures {
     /// The charts of a kind: one for each combination of values that are drawn apart. Charts in which nothing varies
-    /// are omitted.
+    /// are omitted. Phases that move no bytes are drawn apart from those in MiB/s.
     pub(crate) fn sweep(&mut self, sweep: &Sweep, samples: &[Sample]) -> Result<Vec<Figure>> {
         let is_wanted = |one: &&Sample| {
             one.texts.contains_key(sweep.over.as_str())
@@ -313,8 +325,13 @@ impl Figures {
         let apart = |sample: &Sample| {
             names(&sweep.apart).map(|name| sample.text(name).to_owned()).collect::<Vec<_>>()
         };
-        let charts = grouped_by(samples.iter().filter(is_wanted), apart);
-        charts.iter().filter_map(|(_, samples)| self.chart(sweep, samples).transpose()).collect()
+        let charts = grouped_by(samples.iter().filter(is_wanted), apart).into_iter();
+        let charts =
+            charts.flat_map(|(_, samples)| match samples.iter().all(|one| one.is_rate()) {
+                true => vec![(true, samples)],
+                false => grouped_by(samples, Sample::moves_nothing),
+            });
+        charts.filter_map(|(_, samples)| self.chart(sweep, &samples).transpose()).collect()
     }
 
     /// Draws the sweep; `None` if there is nothing to compare.

@@ -291,6 +291,26 @@ fn rate_of_small_values_is_in_operations_per_second() {
     assert!(figures[0].sentence.contains("50 k/s"), "{}", figures[0].sentence);
 }
 
+#[test]
+fn phases_that_move_no_bytes_are_drawn_apart_in_operations() {
+    let phase = |phase: &str, procs: u32, mib_s: f64| {
+        let ops_per_s = f64::from(procs) * 1e4;
+        json!({"workload": "fields", "phase": phase, "procs": procs, "ops_per_s": ops_per_s, "bandwidth_mib_s": mib_s})
+    };
+    let runs = [
+        phase("archive", 1, 100.0),
+        phase("list", 1, 0.0),
+        phase("archive", 2, 150.0),
+        phase("list", 2, 0.0),
+    ];
+    let figures = figures(&runs);
+    assert_eq!(stems(&figures), ["processes"; 2]);
+    let [bytes, rates] = &figures[..] else { panic!("{figures:?}") };
+    assert!(bytes.sentence.contains("highest 150 MiB/s"), "{}", bytes.sentence);
+    assert!(!has(&bytes.svg, "list") && has(&rates.svg, "list"));
+    assert!(rates.sentence.contains("highest 20 k/s"), "{}", rates.sentence);
+}
+
 /// Two writers of two operations, then two readers.
 fn trace_lines(read_from_ns: u64) -> String {
     let mut lines =
