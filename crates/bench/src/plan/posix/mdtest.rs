@@ -263,11 +263,11 @@ impl Run<'_> {
         };
         let step = MdtestStep { phase, iteration, first: 0, end, seconds };
         let done = measured(self.workers.all(system, step)?);
-        let done = match seconds {
-            Some(_) => self.wear_out(system, &step, done)?,
-            None => done,
-        };
-        let sample = Sample::new(iteration, &done);
+        let mut sample = Sample::new(iteration, &done);
+        if seconds.is_some() {
+            self.note(system, &walled_title(phase), sample.clone());
+            sample.tally.add_round(&self.wear_out(system, &step, &done)?);
+        }
         if let Phase::List(kind) = phase {
             self.check_listed(system, kind, sample.tally.ops)?;
         }
@@ -279,21 +279,23 @@ impl Run<'_> {
     }
 
     /// After the time limit, makes slower processes continue until all have created as many files as the fastest one.
-    /// Returns the times of both parts.
+    /// Returns the times of this second part, which is empty if all processes have created the same number.
     fn wear_out(
         &mut self,
         system: usize,
         step: &MdtestStep,
-        mut done: Vec<Measured>,
+        done: &[Measured],
     ) -> Result<Vec<Measured>> {
-        self.note(system, &walled_title(step.phase), Sample::new(step.iteration, &done));
         let most = done.iter().map(|one| one.ops).max().unwrap_or(0);
         self.files[system] = most;
+        if done.iter().all(|one| one.ops == most) {
+            return Ok(Vec::new());
+        }
         let rest =
             |one: &Measured| MdtestStep { first: one.ops, end: most, seconds: None, ..*step };
         let rest: Vec<_> = done.iter().map(rest).collect();
-        done.extend(measured(self.workers.each(system, &rest)?));
-        Ok(done)
+        let rest = measured(self.workers.each(system, &rest)?);
+        Ok(rest.into_iter().filter(|one| one.ops > 0).collect())
     }
 
     /// Records a sample. Those of the warm-up are dropped.
