@@ -2,13 +2,14 @@
 use super::super::{Benchmark, Measurement, Note, parse_procs};
 use super::command::{Common, Original, Refused, Work};
 use super::{FileSystems, Line, Outcome, Sample, Setting, WARM_UP, Workers};
-use crate::measure::{Measured, Tally};
+use crate::measure::Tally;
 use crate::posix::Done;
 use crate::posix::ior::{Access, IorStep, Options};
 use crate::processes::WorkerKind;
 use clap::Args;
 use esker_types::Result;
 use serde_json::{Value, json};
+use std::ops::Range;
 use std::path::Path;
 
 /// Measure transfers to one file per process or to a shared file, as ior does
@@ -255,15 +256,57 @@ fn moved_by_process(done: &[Vec<Done>]) -> Vec<u64> {
     (0..count).map(transfers_of).collect()
 }
 
-/// Times of open, transfers, close and the total run from the first start to the last end.
+/// Times of open, transfers, close and the total. Each is the sum over the parts of a phase, so that it does not include
+/// the pauses in which the processes are told to begin the next part.
 fn sample(iteration: u32, done: &[Vec<Done>]) -> Sample {
-    let all = |part: usize| -> Vec<Measured> {
-        let measured = done.iter().flatten().filter_map(|one| one.parts.get(part));
-        measured.filter(|one| one.ops > 0 || one.seconds() > 0.0).cloned().collect()
+    let over_parts = |wanted: Range<usize>| {
+        let mut tally = Tally::default();
+        for round in done {
+            let measured =
+                round.iter().flat_map(|one| one.parts.get(wanted.clone()).unwrap_or(&[]));
+            let measured = measured.filter(|one| one.ops > 0 || one.seconds() > 0.0);
+            tally.add_round(&measured.cloned().collect::<Vec<_>>());
+        }
+        tally
     };
-    let seconds =
-        |parts: &[Measured]| if parts.is_empty() { 0.0 } else { Tally::of_round(parts).seconds };
-    let parts = [all(0), all(1), all(2)];
-    let tally = Tally { seconds: seconds(&parts.concat()), ..Tally::of_round(&parts[1]) };
-    Sample { iteration, tally, parts: Some(parts.each_ref().map(|part| seconds(part))) }
+    let parts = [over_parts(0..1), over_parts(1..2), over_parts(2..3)];
+    let parts_s = parts.each_ref().map(|part| part.seconds);
+    let [_, moved, _] = parts;
+    let tally = Tally { seconds: over_parts(0..3).seconds, ..moved };
+    Sample { iteration, tally, parts: Some(parts_s) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Measured;
+
+    fn measured(ops: u64, start_s: f64, end_s: f64) -> Measured {
+        Measured { ops, bytes: ops << 20, start_s, end_s, ..Measured::default() }
+    }
+
+    /// Reply of one process: its open, transfers and close.
+    fn reply_of(parts: [Measured; 3]) -> Vec<Done> {
+        vec![Done { parts: parts.to_vec(), ..Done::default() }]
+    }
+
+    #[test]
+    fn pauses_between_parts_do_not_count() {
+        let nothing = |at| measured(0, at, at);
+        let opened = reply_of([measured(1, 0.0, 1.0), nothing(1.0), nothing(1.0)]);
+        let moved = reply_of([nothing(11.0), measured(8, 11.0, 13.0), nothing(13.0)]);
+        let closed = reply_of([nothing(23.0), nothing(23.0), measured(1, 23.0, 24.0)]);
+        let sample = sample(1, &[opened, moved, closed]);
+        assert_eq!(sample.parts, Some([1.0, 2.0, 1.0]));
+        assert_eq!((sample.tally.ops, sample.tally.seconds, sample.rate()), (8, 4.0, 2.0));
+    }
+
+    #[test]
+    fn undivided_phase_lasts_from_first_open_to_last_close() {
+        let one = [measured(1, 0.0, 1.0), measured(4, 1.0, 3.0), measured(1, 3.0, 4.0)];
+        let other = [measured(1, 0.0, 2.0), measured(4, 2.0, 6.0), measured(1, 6.0, 8.0)];
+        let sample = sample(1, &[[reply_of(one), reply_of(other)].concat()]);
+        assert_eq!(sample.parts, Some([2.0, 5.0, 5.0]));
+        assert_eq!((sample.tally.ops, sample.tally.seconds), (8, 8.0));
+    }
 }
