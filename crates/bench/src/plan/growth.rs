@@ -156,8 +156,8 @@ impl GrowthPlan {
             read: phase(GrowthStep::Get(entries, self.ops))?,
         };
         let mut open = Tally::default();
-        for _ in 0..OPENINGS {
-            open.add_round(&start(job)?.all(GrowthStep::Open(entries))?);
+        for opening in 1..=OPENINGS {
+            open.add_round(&start(job)?.all(GrowthStep::Open(entries, opening))?);
         }
         Ok((found, open))
     }
@@ -193,15 +193,17 @@ pub struct GrowthJob {
 /// A phase of the process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GrowthStep {
-    /// Open the pool and read one of this number of entries, as a program does after a restart.
-    Open(u64),
+    /// Open the pool and read one entry at random, as a program does after a restart: the number of entries, then that of
+    /// the opening, which determines the entry.
+    Open(u64, u32),
     /// Append the values of these entries to the file.
     Append(Range<u64>),
     /// Store these entries.
     Put(Range<u64>),
     /// Read values of the file at random: the number of values in it, then the number of reads.
     Pread(u64, u64),
-    /// Read entries at random and compare them with what was stored: the number of entries, then that of reads.
+    /// Read entries at random, then compare them with what was stored, unmeasured: the number of entries, then that of
+    /// reads.
     Get(u64, u64),
 }
 
@@ -252,17 +254,28 @@ impl Work for Worker {
         if matches!(step, GrowthStep::Put(_) | GrowthStep::Get(..)) {
             self.load()?;
         }
+        if let GrowthStep::Open(_, opening) = step {
+            self.random = Rng::with_seed(self.job.member.seed.wrapping_add(opening.into()));
+        }
+        let drawn = self.random.clone();
         let ops = match &step {
-            GrowthStep::Open(_) => 1,
+            GrowthStep::Open(..) => 1,
             GrowthStep::Append(entries) | GrowthStep::Put(entries) => entries.end - entries.start,
             GrowthStep::Pread(_, ops) | GrowthStep::Get(_, ops) => *ops,
         };
-        measure(Until::ops(ops), self.job.size_bytes, |op| match &step {
+        let measured = measure(Until::ops(ops), self.job.size_bytes, |op| match &step {
             GrowthStep::Append(entries) => self.append(entries.start + op),
             GrowthStep::Put(entries) => self.put(entries.start + op),
             GrowthStep::Pread(entries, _) => self.read_value(*entries),
-            GrowthStep::Open(entries) | GrowthStep::Get(entries, _) => self.get(*entries),
-        })
+            GrowthStep::Open(entries, _) | GrowthStep::Get(entries, _) => {
+                self.get(*entries).map(drop)
+            }
+        })?;
+        if let GrowthStep::Open(entries, _) | GrowthStep::Get(entries, _) = step {
+            self.random = drawn;
+            (0..ops).try_for_each(|_| self.compare(entries))?;
+        }
+        Ok(measured)
     }
 }
 
@@ -281,11 +294,18 @@ impl Worker {
         self.load.as_mut().ok_or_else(missing_store)?.write(slot, self.payload.block(slot))
     }
 
-    /// Gets one of the first `entries` entries at random, and compares its value.
-    fn get(&mut self, entries: u64) -> Result<()> {
+    /// Gets the value of one of the first `entries` entries at random. Returns its slot.
+    fn get(&mut self, entries: u64) -> Result<Slot> {
         let slot = slot(self.random.u64(..entries.max(1)));
         self.load()?;
         self.load.as_mut().ok_or_else(missing_store)?.read(slot, &mut self.value)?;
+        Ok(slot)
+    }
+
+    /// Gets a value like [`Self::get`], and compares it with what was stored. It is not measured, because the limit
+    /// compares nothing.
+    fn compare(&mut self, entries: u64) -> Result<()> {
+        let slot = self.get(entries)?;
         self.payload.check(slot, &self.value)
     }
 
@@ -308,7 +328,13 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker::backend::NewContainer;
+    use esker::backend::memory::Memory;
+    use esker::types::info::OpenMode;
+    use esker::{Pool, Wait};
+    use esker_types::ErrorKind;
     use std::collections::HashSet;
+    use std::sync::Arc;
 
     #[test]
     fn entries_are_spread_and_distinct() {
@@ -316,5 +342,38 @@ mod tests {
         assert_eq!(numbers.len(), 10_000);
         let low = numbers.iter().filter(|number| **number < ENTRIES_MAX / 4).count();
         assert!((2400..2600).contains(&low), "{low}");
+    }
+
+    /// A worker on entries of 1000 bytes in a pool in memory.
+    fn worker() -> Worker {
+        let pool = Pool::from_backend(Arc::new(Memory::new(2)), OpenMode::ReadWrite);
+        pool.create_container(&NewContainer::named("bench")).wait().unwrap();
+        let job = Job::for_test(Member { procs: 1, seed: 1, ..Member::default() }, Workload::Kv);
+        let job = Job { size_bytes: 1000, ..job };
+        let load = load::load_in(&pool, &job, job.store.as_ref().unwrap()).unwrap();
+        Worker { load: Some(load), ..Worker::begin(GrowthJob { job, durable: false }).unwrap() }
+    }
+
+    #[test]
+    fn values_are_compared_after_they_were_read() {
+        let mut worker = worker();
+        worker.take(GrowthStep::Put(0..10)).unwrap();
+        let read = worker.take(GrowthStep::Get(10, 30)).unwrap();
+        assert_eq!((read.ops, read.bytes), (30, 30_000));
+        worker.load().unwrap().write(slot(3), &[0; 1000]).unwrap();
+        let error = worker.take(GrowthStep::Get(10, 200)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn each_opening_reads_another_entry() {
+        let mut worker = worker();
+        worker.take(GrowthStep::Put(0..1000)).unwrap();
+        let mut values = HashSet::new();
+        for opening in 1..=OPENINGS {
+            worker.take(GrowthStep::Open(1000, opening)).unwrap();
+            values.insert(worker.value.to_vec());
+        }
+        assert_eq!(values.len(), OPENINGS as usize);
     }
 }
