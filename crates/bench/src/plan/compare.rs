@@ -86,6 +86,8 @@ const DEFAULT_OPS_MAX: u64 = 20_000;
 struct Compared {
     stores: Vec<String>,
     lines: Vec<Line>,
+    /// The limits of all stores are the same kind of access to the same medium.
+    has_common_limit: bool,
     /// The report, with the members of the comparison.
     report: Value,
 }
@@ -227,7 +229,7 @@ impl Comparison {
         let stores: Vec<_> = self.stores.iter().map(Store::to_string).collect();
         let mut lines: Vec<Line> = Vec::new();
         for (index, results) in measured {
-            for run in results.runs.iter().filter(|run| run.store != "medium") {
+            for run in results.runs.iter().filter(|run| !run.is_limit()) {
                 let line = match lines.iter().position(|line| is_same_phase(&line.like, run)) {
                     Some(known) => known,
                     None => {
@@ -240,7 +242,10 @@ impl Comparison {
             }
         }
         let report = self.report(measured, &stores, &lines);
-        Compared { stores, lines, report }
+        let mut limits = measured.iter().map(|(_, report)| kind_of_limit(report));
+        let first = limits.next();
+        let has_common_limit = limits.all(|kind| Some(kind) == first);
+        Compared { stores, lines, has_common_limit, report }
     }
 
     /// The JSON report.
@@ -264,6 +269,13 @@ fn is_same_phase(one: &Run, other: &Run) -> bool {
     (&one.phase, one.procs, one.size_bytes) == (&other.phase, other.procs, other.size_bytes)
 }
 
+/// The medium that the limits of a report were measured on, and their phases.
+fn kind_of_limit(report: &Report) -> (&str, &str, Vec<&str>) {
+    let limits = report.runs.iter().filter(|run| run.is_limit());
+    let phases = limits.map(|run| run.phase.as_str()).collect();
+    (&report.host.medium, &report.host.file_system, phases)
+}
+
 impl Line {
     /// One run for each store, with the spread over rounds.
     fn merged(&self, stores: &[String]) -> Vec<Value> {
@@ -271,83 +283,76 @@ impl Line {
         runs.filter_map(|(store, runs)| self.merge(store, runs)).collect()
     }
 
-    /// One run in place of those of a store over all rounds: means of their figures, sums of their operations and
+    /// One run in place of those of a store over all rounds: medians of their figures, sums of their operations and
     /// seconds. Members that describe a single run are left out.
     fn merge(&self, store: &str, runs: &[Run]) -> Option<Value> {
         let over_rounds = |of: fn(&Run) -> Option<f64>| {
-            let values: Vec<_> = runs.iter().filter_map(of).collect();
-            if values.is_empty() { Statistics::default() } else { Statistics::from_values(&values) }
+            Statistics::rounded(&runs.iter().filter_map(of).collect::<Vec<_>>())
         };
         let bandwidth = over_rounds(|run| Some(bandwidth_of(run)));
-        let limit = mean(runs, |run| run.limit_mib_s);
         let first = runs.first()?;
         let mut merged = json!(Run {
             store: store.to_owned(),
             workload: self.like.workload.clone(),
             ops: runs.iter().map(|run| run.ops).sum(),
             seconds: rounded(runs.iter().map(|run| run.seconds).sum()),
-            ops_per_s: rounded(mean(runs, |run| Some(run.ops_per_s))?),
-            bandwidth_mib_s: rounded(bandwidth.mean),
-            limit_mib_s: limit.map(rounded),
-            ratio: limit.map(|limit| rounded(bandwidth.mean / limit)),
+            ops_per_s: rounded(median(runs, |run| Some(run.ops_per_s))?),
+            bandwidth_mib_s: bandwidth.median,
+            limit_mib_s: median(runs, limit_of).map(rounded),
+            ratio: median(runs, share_of_limit).map(rounded),
             latency_us: latency(runs),
             parallel: merged_parallel(runs),
             ..first.clone()
         });
-        merged["global_timing_bandwidth_mib_s"] = json!(rounded(bandwidth.mean));
+        merged["global_timing_bandwidth_mib_s"] = json!(bandwidth.median);
         merged["repeat"] = json!({
             "count": runs.len(), "global_timing_bandwidth_mib_s": bandwidth,
-            "limit_mib_s": over_rounds(|run| run.limit_mib_s),
-            "ratio": over_rounds(|run| Some(bandwidth_of(run) / run.limit_mib_s?)),
+            "limit_mib_s": over_rounds(limit_of), "ratio": over_rounds(share_of_limit),
         });
         let members = merged.as_object_mut()?;
         members.retain(|name, _| !["repeats", "latency_percentiles_us"].contains(&name.as_str()));
         Some(merged)
     }
 
-    /// Mean limit of the medium over all stores and rounds.
-    fn limit(&self) -> Option<f64> {
-        mean(&self.runs.concat(), |run| run.limit_mib_s)
+    /// Median over the rounds of a store; none if no round has a value.
+    fn median(&self, store: usize, of: fn(&Run) -> Option<f64>) -> Option<f64> {
+        median(&self.runs[store], of)
     }
 
-    fn mean(&self, store: usize) -> Option<f64> {
-        mean(&self.runs[store], |run| Some(bandwidth_of(run)))
-    }
-
-    /// Bandwidth of the first store divided by that of store `store`. It is the mean of the ratios of the rounds, so
+    /// Bandwidth of the first store divided by that of store `store`. It is the median of the ratios of the rounds, so
     /// that changes between rounds affect both stores. `None` if there are no rounds.
     fn times(&self, store: usize) -> Option<f64> {
         let rounds = self.runs.first()?.iter().zip(&self.runs[store]);
         let ratio = |(first, other)| bandwidth_of(first) / bandwidth_of(other).max(1e-9);
-        mean_of(rounds.map(ratio))
+        median_of(rounds.map(ratio))
     }
 
-    /// Mean rates of the stores, and the ratios of the first store to each and of each to the limit.
+    /// Median rates and limits of the stores, and the ratios of the first store to each and of each to its limit.
     fn ratios(&self, stores: &[String]) -> Value {
         let by_store = |of: &dyn Fn(usize) -> Option<f64>| -> Value {
             let value =
                 |(index, store): (usize, &String)| (store.clone(), json!(of(index).map(rounded)));
             Value::Object(stores.iter().enumerate().map(value).collect())
         };
-        let limit = self.limit();
         json!({
             "workload": self.like.workload, "phase": self.like.phase, "procs": self.like.procs,
-            "size_bytes": self.like.size_bytes, "limit_mib_s": limit.map(rounded),
-            "bandwidth_mib_s": by_store(&|index| self.mean(index)),
-            "ratio_to_limit": by_store(&|index| Some(self.mean(index)? / limit?)),
+            "size_bytes": self.like.size_bytes,
+            "limit_mib_s": by_store(&|index| self.median(index, limit_of)),
+            "bandwidth_mib_s": by_store(&|index| self.median(index, |run| Some(bandwidth_of(run)))),
+            "ratio_to_limit": by_store(&|index| self.median(index, share_of_limit)),
             "first_store_over": by_store(&|index| self.times(index)),
         })
     }
 }
 
-fn mean(runs: &[Run], of: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
-    mean_of(runs.iter().filter_map(of))
+fn median(runs: &[Run], of: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
+    median_of(runs.iter().filter_map(of))
 }
 
-/// The mean; none if there are no values.
-fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {
+/// The median; none if there are no values.
+fn median_of(values: impl Iterator<Item = f64>) -> Option<f64> {
     let values: Vec<_> = values.collect();
-    (!values.is_empty()).then(|| Statistics::from_values(&values).mean)
+    (!values.is_empty()).then(|| Statistics::median(&values))
 }
 
 /// Global timing bandwidth; the bandwidth of workloads without synchronous iterations.
@@ -356,44 +361,58 @@ fn bandwidth_of(run: &Run) -> f64 {
     parallel.map_or(run.bandwidth_mib_s, |parallel| parallel.global_timing_bandwidth_mib_s)
 }
 
-/// The members of Field I/O, with means of its times.
+fn limit_of(run: &Run) -> Option<f64> {
+    run.limit_mib_s
+}
+
+/// Ratio of a run to the limit that was measured in the same round.
+fn share_of_limit(run: &Run) -> Option<f64> {
+    Some(bandwidth_of(run) / run.limit_mib_s?)
+}
+
+/// The members of Field I/O, with medians of its times.
 fn merged_parallel(runs: &[Run]) -> Option<Box<Parallel>> {
-    let mean =
-        |of: fn(&Parallel) -> Option<f64>| mean(runs, |run| run.parallel.as_deref().and_then(of));
+    let median =
+        |of: fn(&Parallel) -> Option<f64>| median(runs, |run| run.parallel.as_deref().and_then(of));
     let first = runs.first()?.parallel.clone()?;
     Some(Box::new(Parallel {
-        total_wall_clock_s: mean(|one| Some(one.total_wall_clock_s))?,
-        off_0: mean(|one| Some(one.off_0))?,
-        off_f: mean(|one| Some(one.off_f))?,
-        po_0: mean(|one| one.po_0),
-        po_f: mean(|one| one.po_f),
+        total_wall_clock_s: median(|one| Some(one.total_wall_clock_s))?,
+        off_0: median(|one| Some(one.off_0))?,
+        off_f: median(|one| Some(one.off_f))?,
+        po_0: median(|one| one.po_0),
+        po_f: median(|one| one.po_f),
         ..*first
     }))
 }
 
-/// Means of percentiles, and the maximum of all.
+/// Medians of percentiles, and the maximum of all.
 fn latency(runs: &[Run]) -> Latency {
-    let mean = |of: fn(&Latency) -> f64| {
-        rounded(mean(runs, |run| Some(of(&run.latency_us))).unwrap_or(0.0))
+    let median = |of: fn(&Latency) -> f64| {
+        rounded(median(runs, |run| Some(of(&run.latency_us))).unwrap_or(0.0))
     };
     Latency {
-        p50: mean(|one| one.p50),
-        p99: mean(|one| one.p99),
-        p99_9: mean(|one| one.p99_9),
+        p50: median(|one| one.p50),
+        p99: median(|one| one.p99),
+        p99_9: median(|one| one.p99_9),
         max: runs.iter().map(|run| run.latency_us.max).fold(0.0, f64::max),
     }
 }
 
 impl std::fmt::Display for Compared {
-    /// Bandwidths with their shares of the limit, then ratios of the first store to the others.
+    /// Bandwidths with their shares of the limit, then ratios of the first store to the others. If limits are of
+    /// different kinds, each store has a column for its own.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let first = self.stores.first().map_or("", String::as_str);
-        let stores = self.stores.iter().map(|store| format!("|>{store}"));
+        let (common, own) = if self.has_common_limit { ("|>limit", "") } else { ("", "|>limit") };
+        let stores = self.stores.iter().map(|store| format!("|>{store}{own}"));
         let ratios = self.stores.iter().skip(1).map(|store| format!("|>{first}/{store}"));
         let columns: String = stores.chain(ratios).collect();
-        let mut table = new_table(&format!("phase|>procs|>size|>limit{columns}"));
-        self.lines.iter().for_each(|line| table.row(row(line, self.stores.len())));
-        writeln!(f, "MiB/s, and the share of the limit; {first}/STORE: ratio of {first} to STORE")?;
+        let mut table = new_table(&format!("phase|>procs|>size{common}{columns}"));
+        self.lines.iter().for_each(|line| table.row(row(line, self.has_common_limit)));
+        writeln!(
+            f,
+            "MiB/s, and the share of the store's limit; {first}/STORE: ratio of {first} to STORE"
+        )?;
         f.write_str(&table.text())
     }
 }
@@ -403,21 +422,25 @@ fn absent_lines(absent: &[(String, String)]) -> String {
     absent.iter().map(|(store, reason)| format!("absent: {store}: {reason}\n")).collect()
 }
 
-/// Cells of a line in the table: phase, processes, size and limit, then the mean of each store with its share of the
+/// Cells of a line in the table: phase, processes, size and limit, then the median of each store with its share of its
 /// limit, then the ratios of the first store to each other one.
-fn row(line: &Line, stores: usize) -> Vec<String> {
-    let limit = line.limit();
+fn row(line: &Line, has_common_limit: bool) -> Vec<String> {
+    let limit = |limit: Option<f64>| or_dash(limit.map(|limit| format!("{limit:.0}")));
     let mut cells = vec![
         line.like.phase.clone(),
         line.like.procs.to_string(),
         Bytes(line.like.size_bytes).to_string(),
-        or_dash(limit.map(|limit| format!("{limit:.0}"))),
     ];
-    let share = |mean: f64| limit.map_or(String::new(), |limit| format!(" ({:.2})", mean / limit));
-    let mean = |store| line.mean(store).map(|mean| format!("{mean:.0}{}", share(mean)));
-    cells.extend((0..stores).map(|store| or_dash(mean(store))));
+    cells.extend(has_common_limit.then(|| limit(median(&line.runs.concat(), limit_of))));
+    for store in 0..line.runs.len() {
+        let share = line.median(store, share_of_limit);
+        let share = share.map_or(String::new(), |share| format!(" ({share:.2})"));
+        let median = line.median(store, |run| Some(bandwidth_of(run)));
+        cells.push(or_dash(median.map(|median| format!("{median:.0}{share}"))));
+        cells.extend((!has_common_limit).then(|| limit(line.median(store, limit_of))));
+    }
     let times = |store| line.times(store).map(|times| format!("{times:.2}"));
-    cells.extend((1..stores).map(|store| or_dash(times(store))));
+    cells.extend((1..line.runs.len()).map(|store| or_dash(times(store))));
     cells
 }
 

@@ -346,7 +346,10 @@ impl Figures {
         let is_wide = |point: &Point| point.high - point.low > SPREAD_MIN * point.y;
         let has = |is: &dyn Fn(&Series) -> bool| chart.series.iter().any(is);
         if has(&|series| series.style != LIMIT && series.points.iter().any(is_wide)) {
-            sentences.push("Values are means; whiskers show the range.".to_owned());
+            sentences.push(
+                "Values are means, those of comparisons medians; whiskers show the range."
+                    .to_owned(),
+            );
         }
         if has(&|series| series.style == LIMIT) {
             let limit = "The dashed grey line is the limit of the medium for the same processes.";

@@ -20,7 +20,7 @@ fn stores_are_compared_with_the_limit_beside_them() {
         let lines = report["compared"].as_array().unwrap();
         assert_eq!(lines.len(), 4);
         for line in lines {
-            assert!(line["limit_mib_s"].is_f64(), "{line}");
+            assert!(line["limit_mib_s"]["files"].is_f64(), "{line}");
             assert!(line["first_store_over"]["files"].is_f64(), "{line}");
         }
         let stores: Vec<_> = runs(&report).iter().map(|run| &run["store"]).collect();

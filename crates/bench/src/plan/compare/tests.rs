@@ -38,7 +38,7 @@ fn measured(mib_s: f64) -> Report {
 }
 
 #[test]
-fn ratios_are_those_of_each_round() {
+fn ratios_are_medians_of_those_of_each_round() {
     let comparison = comparison(&["native", "files"], Workload::Array);
     let all =
         [(0, measured(100.0)), (1, measured(50.0)), (0, measured(300.0)), (1, measured(75.0))];
@@ -53,6 +53,29 @@ fn ratios_are_those_of_each_round() {
 }
 
 #[test]
+fn each_store_is_compared_with_its_own_limit() {
+    let comparison = comparison(&["native", "files"], Workload::Array);
+    let on_disk = |mib_s: f64| {
+        let mut report = measured(mib_s);
+        report.host.medium = "block".to_owned();
+        report.runs.iter_mut().for_each(|run| run.limit_mib_s = Some(100.0));
+        report
+    };
+    let all = [100.0, 120.0, 900.0].map(|mib_s| [(0, measured(mib_s)), (1, on_disk(mib_s / 2.0))]);
+    let compared = comparison.compared(&all.concat());
+    let line = &compared.report["compared"][0];
+    assert_eq!(line["limit_mib_s"], json!({"native": 200.0, "files": 100.0}));
+    assert_eq!(line["ratio_to_limit"], json!({"native": 0.6, "files": 0.6}));
+    let of_runs: Vec<_> =
+        compared.report["runs"].as_array().unwrap().iter().map(|run| &run["ratio"]).collect();
+    assert_eq!(of_runs, [0.6, 0.6]);
+    let text = compared.to_string();
+    let row: Vec<_> = text.lines().last().unwrap().split_whitespace().collect();
+    let stores = ["120", "(0.60)", "200", "60", "(0.60)", "100", "2.00"];
+    assert_eq!(row, [["write", "2", "1", "MiB"].as_slice(), &stores].concat());
+}
+
+#[test]
 fn comparison_is_a_valid_report() {
     let comparison = comparison(&["native", "files"], Workload::Array);
     let all =
@@ -64,11 +87,11 @@ fn comparison_is_a_valid_report() {
     let spread = &report["runs"][0]["repeat"]["global_timing_bandwidth_mib_s"];
     assert_eq!([&spread["mean"], &spread["min"], &spread["max"]], [200.0, 100.0, 300.0]);
     let ratio = &report["runs"][1]["repeat"]["ratio"];
-    assert_eq!([&ratio["median"], &ratio["min"], &ratio["max"]], [0.3125, 0.25, 0.375]);
+    assert_eq!([&ratio["median"], &ratio["min"], &ratio["max"]], [0.313, 0.25, 0.375]);
 }
 
 #[test]
-fn times_of_field_io_are_means_of_the_rounds() {
+fn times_of_field_io_are_medians_of_the_rounds() {
     let comparison = comparison(&["native", "posix"], Workload::FieldIo);
     let timed = |off_0: f64| {
         let mut report = measured(100.0);
