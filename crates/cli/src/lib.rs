@@ -18,6 +18,7 @@ pub mod output;
 pub mod programs;
 mod shapes;
 pub mod shell;
+pub mod signals;
 pub mod units;
 pub mod usage;
 

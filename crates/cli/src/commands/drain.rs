@@ -3,12 +3,12 @@ use super::copy::{CopyArgs, answer, with_progress};
 use crate::args::parse_duration;
 use crate::open::split;
 use crate::output::Answer;
+use crate::signals;
 use clap::Args;
 use esker::copy::{Drain as Draining, Progress, Round, Summary};
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Container, FIELDS_LAYOUT, FILES_LAYOUT, LAYOUTS, Pool, TENSORS_LAYOUT, Wait};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -37,9 +37,10 @@ An object that a program removes from SRC after it was copied stays in DST. Do n
 objects. Holes of arrays become zeros on pools that do not support holes (posix:).
 
 DST is POOL/LABEL, and is created if it does not exist. If a drain is interrupted, even by a crash, nothing is lost, and \
-the same command resumes it. SIGINT and SIGTERM end the drain after the current round; a second signal ends it \
-immediately. A container has one drain at a time: wait until the first has ended before you start the next. SRC must \
-be on a pool with snapshots and transactions. Containers that hold a file system, fields or \
+the same command resumes it. SIGINT, SIGTERM and SIGHUP end the drain after the current round; a second signal ends it \
+immediately. Signals that are ignored when it starts, as with nohup, stay ignored. A container has one drain at a time: \
+wait until the first has ended before you start the next. SRC must be on a pool with snapshots and transactions. \
+Containers that hold a file system, fields or \
 tensors are refused: use `esker fs export`, `esker fields move` and `esker cont copy` for them.
 
 Examples:
@@ -81,7 +82,8 @@ impl Drain {
         refuse_layouts(&from)?;
         let to = Pool::connect(&to_pool, mode)?;
         let (start, progress, options) = (Instant::now(), Progress::default(), self.how.options());
-        let stop = stop_by_signal()?;
+        let stop = Arc::default();
+        signals::listen(&stop)?;
         let mut drain = Draining::begin(&from, &to, label, self.keep, &options, &progress)?;
         let summary =
             with_progress(&progress, || follow(&mut drain, self.every, self.until_idle, &stop))?;
@@ -120,18 +122,6 @@ fn follow(
 /// waiting any longer would only delay the end.
 fn pause(every: Duration, round: Duration, until_idle: Option<Duration>) -> Duration {
     every.max(round * PAUSES).min(until_idle.unwrap_or(Duration::MAX))
-}
-
-/// A flag that SIGINT and SIGTERM set. A second signal has its default effect.
-fn stop_by_signal() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // Handlers run in this order: the first ends the process only if an earlier signal has set the flag.
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|cause| Error::io("installing signal handlers", &cause))?;
-    }
-    Ok(stop)
 }
 
 /// Refuses a container with a layout for which another command must be used.
