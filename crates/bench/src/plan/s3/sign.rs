@@ -1,6 +1,7 @@
 //! Signature Version 4, of a request with all its headers. It stays by hand: `s3s` keeps its functions private,
 //! `rusty-s3` signs URLs only, and `aws-sigv4` and `reqsign-aws-v4` would add 10 and 13 crates for 45 lines.
 use super::Key;
+use esker_cli::hex;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use hyper::{Method, http};
 use jiff::Timestamp;
@@ -13,10 +14,6 @@ const DATE: &str = "x-amz-date";
 /// The SHA-256, in lower-case hexadecimal digits.
 pub(super) fn sha256(bytes: &[u8]) -> String {
     hex(digest::digest(&digest::SHA256, bytes).as_ref())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn mac(key: &[u8], message: &str) -> hmac::Tag {
