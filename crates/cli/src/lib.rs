@@ -24,7 +24,7 @@ pub mod usage;
 
 pub use args::{class_of, command, parse_duration};
 pub use commands::DurabilityArg;
-pub use shapes::{count, hex};
+pub use shapes::{count, hex, time};
 
 use args::Cli;
 use std::process::ExitCode;

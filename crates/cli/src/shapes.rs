@@ -194,7 +194,7 @@ pub(crate) fn utc(epoch: Epoch) -> String {
 
 /// A time since the start of 1970, in UTC, with `digits` digits of a second: `2026-01-31T12:00:00.000Z`. Years
 /// outside the calendar are shown as `@SECONDS`.
-pub(crate) fn time(seconds: i64, nanos: i32, digits: usize) -> String {
+pub fn time(seconds: i64, nanos: i32, digits: usize) -> String {
     let time = Timestamp::new(seconds, nanos);
     time.map_or_else(|_| format!("@{seconds}"), |time| format!("{time:.digits$}"))
 }

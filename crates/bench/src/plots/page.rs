@@ -7,10 +7,9 @@ use crate::plots::results::Results;
 use crate::plots::words::short;
 use crate::plots::{Figure, Figures};
 use crate::report::{Run, build};
-use esker_cli::count;
 use esker_cli::units::Bytes;
+use esker_cli::{count, time};
 use esker_types::{Error, ErrorKind, Result};
-use jiff::Timestamp;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
@@ -257,7 +256,9 @@ fn shown(name: &str, value: &Value) -> String {
         }
         Value::Number(number) => match (number.as_u64(), number.as_f64()) {
             (Some(count), _) if name.ends_with("_bytes") => Bytes(count).to_string(),
-            (Some(seconds), _) if name == "unix_time_s" => date(seconds),
+            (Some(seconds), _) if name == "unix_time_s" => {
+                time(i64::try_from(seconds).unwrap_or(i64::MAX), 0, 0)
+            }
             (Some(count), _) => count.to_string(),
             (_, Some(number)) => short(number),
             _ => number.to_string(),
@@ -265,29 +266,9 @@ fn shown(name: &str, value: &Value) -> String {
     }
 }
 
-/// Seconds since 1970 as a date and time of day, UTC.
-fn date(unix_time_s: u64) -> String {
-    let moment =
-        i64::try_from(unix_time_s).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    moment
-        .map_or(unix_time_s.to_string(), |moment| moment.strftime("%Y-%m-%d %H:%M UTC").to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn days_are_those_of_the_calendar() {
-        let known = [
-            (0, "1970-01-01 00:00 UTC"),
-            (1_798_761_599, "2026-12-31 23:59 UTC"),
-            (u64::MAX, "18446744073709551615"),
-        ];
-        for (seconds, text) in known {
-            assert_eq!(date(seconds), text);
-        }
-    }
 
     #[test]
     fn columns_that_are_empty_are_left_out() {

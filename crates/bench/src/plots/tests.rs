@@ -443,7 +443,7 @@ fn page_has_all_numbers_and_settings() {
         "<td class=\"n\">100</td>",
         "<dt>seed</dt>",
         "<dd>S1</dd>",
-        "1970-01-01 00:00 UTC",
+        "1970-01-01T00:00:05Z",
         "1 GiB",
     ] {
         assert!(html.contains(text), "{text}");
