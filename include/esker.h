@@ -607,7 +607,10 @@ esker_tensor_attribute(daos_handle_t th, const char *name, uint32_t *type, void 
 int
 esker_tensor_attribute_name(daos_handle_t th, uint32_t index, char *name, daos_size_t name_size);
 
-/** List the visible tensors, those with names first. @param count set to their number, or NULL. */
+/**
+ * List the visible tensors, those with names first. Damaged ones are left out: `esker tensor list` names them.
+ * @param count  set to their number, or NULL.
+ */
 int
 esker_tensor_list(daos_handle_t tsh, daos_handle_t *list, uint64_t *count, daos_event_t *ev);
 

@@ -11,8 +11,10 @@ use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker_tensors::hdf5::{self, Source};
 use esker_tensors::{NewTensor, Put, Slab, Strided};
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -156,10 +158,11 @@ impl TensorStore {
     }
 
     /// All tensors, those with names first: a list of dicts with `uuid`, `name`, `shape`, `nbytes` and `stored`, the
-    /// time in seconds since 1970.
+    /// time in seconds since 1970. A warning names tensors that are not in it because they are damaged.
     fn list<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let store = self.store(py)?;
-        let listed = call(py, || store.list())?;
+        let (listed, damaged) = call(py, || store.list_with_damaged())?;
+        warn_of_damage(py, &damaged)?;
         let shown = listed.into_iter().map(|one| {
             let shown = PyDict::new(py);
             shown.set_item("uuid", one.uuid.to_string())?;
@@ -255,6 +258,16 @@ impl TensorStore {
     fn __repr__(&self) -> String {
         format!("TensorStore({:?}, {:?})", self.name, self.mode())
     }
+}
+
+/// Warns of tensors that a listing lacks.
+fn warn_of_damage(py: Python<'_>, damaged: &[String]) -> PyResult<()> {
+    if damaged.is_empty() {
+        return Ok(());
+    }
+    let text = format!("damaged tensors are not listed: {damaged:?}: run `esker tensor check`");
+    let warning = py.get_type::<PyUserWarning>();
+    PyErr::warn(py, &warning, &CString::new(text).unwrap_or_default(), 1)
 }
 
 /// The description of a tensor to store; the inner result is evaluated without the GIL.

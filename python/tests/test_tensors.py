@@ -189,6 +189,18 @@ def test_names(tensors):
         tensors.put([1], "a\nb")
 
 
+def test_damaged_tensors_are_named(tensors, pool):
+    for name in ("a", "b"):
+        tensors.put(numpy.zeros(3), name)
+    container = pool.container(tensors.name.rpartition("/")[2])
+    # The Key-Value of names (docs/format.md).
+    container.kv("576742231608655872.0")["a"] = b"x"
+    with pytest.warns(UserWarning, match=r'not listed: \["a"\]: run `esker tensor check`'):
+        assert [listed["name"] for listed in tensors.list()] == ["b"]
+    tensors.remove("a")
+    assert tensors.keys() == ["b"]
+
+
 def test_an_open_tensor_is_kept_when_it_is_replaced(tensors):
     tensors.put(numpy.zeros(1000), "a")
     old = tensors["a"]

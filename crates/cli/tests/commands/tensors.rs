@@ -73,6 +73,26 @@ fn tensors_are_listed_shown_renamed_and_removed() {
     assert_eq!(freed, json!({"done": true, "puts": 0, "removed": 0, "objects": 0, "kept": 0}));
 }
 
+/// Object id of the Key-Value of names in a container of tensors (docs/format.md).
+const NAMES: &str = "576742231608655872.0";
+
+#[test]
+fn listing_names_damaged_tensors() {
+    let site = site();
+    let path = site.file("a.npy", &npy("<u2", "False", "(4, 3)", &elements()));
+    for name in ["a", "b", "c"] {
+        site.ok(&["tensor", "put", "tank/t", &path, "--name", name]);
+    }
+    site.ok(&["kv", "put", "tank", "t", NAMES, "a", "x"]);
+    let list = ["tensor", "list", "tank/t"];
+    assert!(site.message(&list).contains("tensor \"a\" cannot be listed"));
+    site.ok(&["kv", "put", "tank", "t", NAMES, "b", "x"]);
+    assert!(site.message(&list).contains("tensor \"a\" and 1 other cannot be listed"));
+    site.ok(&["tensor", "rm", "tank/t", "a"]);
+    site.ok(&["tensor", "rm", "tank/t", "b"]);
+    assert_eq!(site.json(&list).as_array().map(Vec::len), Some(1));
+}
+
 #[test]
 fn a_file_that_is_cut_short_leaves_nothing() {
     let site = site();

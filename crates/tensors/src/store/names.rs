@@ -7,7 +7,7 @@ use crate::messages::{State, TensorRecord};
 use esker::{Access, Kv, Wait};
 use esker_types::ops::{Anchor, Cond, KeyQuery, ListLimit};
 use esker_types::{Error, ErrorKind, ObjectId, Result, Uuid};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Keys that are listed at a time.
@@ -67,6 +67,21 @@ pub(super) fn all_keys(kv: &Kv, access: Access<'_>) -> Result<Vec<String>> {
         found.extend(batch.iter().map(|key| String::from_utf8_lossy(key).into_owned()));
     }
     Ok(found)
+}
+
+/// `None` in place of the error for damage, whose name is added to `damaged`.
+fn note_damage<T>(
+    found: Result<Option<T>>,
+    damaged: &mut BTreeSet<String>,
+    name: impl FnOnce() -> String,
+) -> Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == ErrorKind::Corrupt => {
+            damaged.insert(name());
+            Ok(None)
+        }
+        found => found,
+    }
 }
 
 impl TensorStore {
@@ -184,38 +199,60 @@ impl TensorStore {
 
     /// All visible tensors: those with names first, sorted by name, then the others by time. A tensor that is replaced
     /// or renamed during the listing is listed as before or as after. Tensors with damaged records or names are left
-    /// out: [`TensorStore::check`] reports them.
+    /// out: [`TensorStore::list_with_damaged`] names them.
     ///
     /// # Errors
     /// Errors of the backend; [`ErrorKind::Again`] if a tensor is replaced over and over.
     pub fn list(&self) -> Result<Vec<Listed>> {
-        let access = self.access();
-        let mut names: HashMap<Uuid, String> = HashMap::new();
-        for name in all_keys(&self.names, access)? {
-            if let Some(uuid) = self.readable_name(&name, access)? {
-                names.insert(uuid, name);
-            }
-        }
+        Ok(self.list_with_damaged()?.0)
+    }
+
+    /// Like [`TensorStore::list`], with the names of the tensors whose records or names are damaged, or their UUIDs if
+    /// no name refers to them. [`TensorStore::check`] describes the damage.
+    ///
+    /// # Errors
+    /// The errors of [`TensorStore::list`].
+    pub fn list_with_damaged(&self) -> Result<(Vec<Listed>, Vec<String>)> {
+        let mut damaged = BTreeSet::new();
+        let names = self.list_names(&mut damaged)?;
         let mut listed = HashMap::new();
-        for key in all_keys(&self.tensors, access)? {
-            let Some(uuid) = Uuid::parse(&key) else { continue };
-            let Some(record) = self.readable_record(uuid, access)? else { continue };
-            if record.state() != State::Committed {
-                continue;
-            }
-            let name = match names.get(&uuid).filter(|name| record.names.contains(name)) {
-                Some(name) => Some(name.clone()),
-                // The name may refer to it since a moment ago.
-                None => unless_damaged(self.name_of(uuid, &record, access))?,
-            };
-            if name.is_some() || record.names.is_empty() {
-                listed.extend(Listed::new(uuid, name, &record).map(|shown| (uuid, shown)));
-            }
+        for key in all_keys(&self.tensors, self.access())? {
+            let shown = note_damage(self.list_one(&key, &names), &mut damaged, || {
+                let uuid = Uuid::parse(&key);
+                uuid.and_then(|uuid| names.get(&uuid).cloned()).unwrap_or(key)
+            })?;
+            listed.extend(shown.map(|shown| (shown.uuid, shown)));
         }
-        self.list_replaced(names, &mut listed)?;
+        self.list_replaced(names, &mut listed, &mut damaged)?;
         let mut listed: Vec<Listed> = listed.into_values().collect();
         listed.sort_by(|a, b| a.order().cmp(&b.order()));
-        Ok(listed)
+        Ok((listed, damaged.into_iter().collect()))
+    }
+
+    /// All names by the tensors to which they refer.
+    fn list_names(&self, damaged: &mut BTreeSet<String>) -> Result<HashMap<Uuid, String>> {
+        let mut names = HashMap::new();
+        for name in all_keys(&self.names, self.access())? {
+            let uuid = note_damage(self.named(&name, self.access()), damaged, || name.clone())?;
+            names.extend(uuid.map(|uuid| (uuid, name)));
+        }
+        Ok(names)
+    }
+
+    /// The tensor with the record under a key; `None` if it is not visible.
+    fn list_one(&self, key: &str, names: &HashMap<Uuid, String>) -> Result<Option<Listed>> {
+        let uuid = Uuid::parse(key).ok_or(ErrorKind::Corrupt)?;
+        let record = self.record(uuid, self.access())?;
+        let Some(record) = record.filter(|record| record.state() == State::Committed) else {
+            return Ok(None);
+        };
+        let name = match names.get(&uuid).filter(|name| record.names.contains(name)) {
+            Some(name) => Some(name.clone()),
+            // The name may refer to it since a moment ago.
+            None => unless_damaged(self.name_of(uuid, &record, self.access()))?,
+        };
+        let is_visible = name.is_some() || record.names.is_empty();
+        is_visible.then(|| Listed::new(uuid, name, &record)).transpose()
     }
 
     /// Looks up names again whose tensors are not listed under them: other tensors may have these names by now.
@@ -223,21 +260,20 @@ impl TensorStore {
         &self,
         names: HashMap<Uuid, String>,
         listed: &mut HashMap<Uuid, Listed>,
+        damaged: &mut BTreeSet<String>,
     ) -> Result<()> {
         for (uuid, name) in names {
             if listed.get(&uuid).is_some_and(|listed| listed.name.as_ref() == Some(&name)) {
                 continue;
             }
-            match self.find(&name) {
-                Ok((uuid, record)) if !listed.contains_key(&uuid) => {
-                    listed
-                        .extend(Listed::new(uuid, Some(name), &record).map(|shown| (uuid, shown)));
-                }
-                Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => {
-                    return Err(error);
-                }
-                _ => {}
-            }
+            let found = match self.find(&name) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Ok((uuid, _)) if listed.contains_key(&uuid) => continue,
+                Ok((uuid, record)) => Listed::new(uuid, Some(name.clone()), &record).map(Some),
+                Err(error) => Err(error),
+            };
+            let found = note_damage(found, damaged, || name)?;
+            listed.extend(found.map(|shown| (shown.uuid, shown)));
         }
         Ok(())
     }
@@ -394,11 +430,12 @@ pub(super) fn aborted_put_error(uuid: Uuid) -> Error {
 }
 
 impl Listed {
-    /// The tensor as a listing shows it. `None` if its record is damaged.
-    fn new(uuid: Uuid, name: Option<String>, record: &TensorRecord) -> Option<Self> {
+    /// The tensor as a listing shows it.
+    fn new(uuid: Uuid, name: Option<String>, record: &TensorRecord) -> Result<Self> {
         let committed = UNIX_EPOCH + Duration::from_millis(record.committed_ms);
-        let (bytes, shape) = (record.grid().ok()?.bytes(), record.shape.clone());
-        Some(Self { uuid, name, data_type: record.data_type.clone()?, shape, bytes, committed })
+        let bytes = record.grid().map_err(|_| ErrorKind::Corrupt)?.bytes();
+        let (data_type, shape) = (record.data_type()?.clone(), record.shape.clone());
+        Ok(Self { uuid, name, data_type, shape, bytes, committed })
     }
 
     /// Key for sorting: tensors with names by name, then the others by time.
@@ -439,13 +476,21 @@ mod tests {
         store.list().unwrap().into_iter().map(|one| one.name.unwrap()).collect()
     }
 
+    /// The damaged tensors of a listing.
+    fn damaged(store: &TensorStore) -> Vec<String> {
+        store.list_with_damaged().unwrap().1
+    }
+
     #[test]
     fn damaged_records_are_left_out_and_can_be_removed() {
         let store = new_store();
         let [one, two, _] = ["a", "b", "c"].map(|name| put(&store, name));
         damage(&store, one, b"\x0a\x7f");
         damage(&store, two, b"\x0a\x7f");
-        assert_eq!(listed(&store), ["c"]);
+        assert_eq!(
+            (listed(&store), damaged(&store)),
+            (vec!["c".into()], vec!["a".into(), "b".into()])
+        );
         let collected = store.collect(Duration::ZERO, true).unwrap();
         assert_eq!((collected.objects, collected.kept), (0, 2));
         assert_eq!(store.remove("a").unwrap(), Some(one));
@@ -462,8 +507,9 @@ mod tests {
         let mut record = store.record(one, Access::Latest).unwrap().unwrap();
         record.data_type = None;
         damage(&store, one, &record.bytes().unwrap());
-        assert_eq!(listed(&store), ["b"]);
+        assert_eq!((listed(&store), damaged(&store)), (vec!["b".into()], vec!["a".into()]));
         assert_eq!(store.remove("a").unwrap(), Some(one));
+        assert_eq!(damaged(&store), [""; 0]);
         assert_eq!(store.check(true).unwrap().problems, [""; 0]);
     }
 
@@ -474,7 +520,10 @@ mod tests {
         for name in [b"a", b"b"] {
             store.names.put(name, b"x", Cond::NONE, Access::Latest).wait().unwrap();
         }
-        assert_eq!(listed(&store), ["c"]);
+        assert_eq!(
+            (listed(&store), damaged(&store)),
+            (vec!["c".into()], vec!["a".into(), "b".into()])
+        );
         let collected = store.collect(Duration::ZERO, true).unwrap();
         assert_eq!((collected.objects, collected.kept), (0, 2));
         put(&store, "b");
@@ -492,6 +541,10 @@ mod tests {
             damage(&store, uuid, b"\x0a\x7f");
         }
         put(&store, "a");
+        assert_eq!(
+            (listed(&store), damaged(&store)),
+            (vec!["a".into()], vec!["b".into(), "c".into()])
+        );
         let fresh = put(&store, "fresh");
         store.rename("fresh", "b").unwrap();
         store.remove("c").unwrap();

@@ -11,6 +11,8 @@ use esker_tensors::{Checked, Listed, Tensor};
 use serde_json::{Map, Value, json};
 
 /// List the tensors: those with names first, then the others by time
+///
+/// The exit status is 1 if the list lacks tensors because their records or names are damaged.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker tensor list tank/tensors
@@ -56,7 +58,7 @@ pub(crate) struct Check {
 impl List {
     pub(super) fn run(self) -> Result<Answer> {
         let store = open(&self.container, OpenMode::ReadOnly, self.snapshot.snapshot.as_deref())?;
-        let listed = store.list()?;
+        let (listed, damaged) = store.list_with_damaged()?;
         let mut table = Table::new(&["NAME", "UUID", "TYPE", "SHAPE", "SIZE", "STORED"]);
         for one in &listed {
             table.row([
@@ -69,8 +71,21 @@ impl List {
             ]);
         }
         let response = listed.iter().map(shown).collect::<Vec<_>>();
-        Ok(Answer::new(json!(response), table.text()))
+        Ok(Answer::new(json!(response), table.text()).with_trouble(damage_error(&damaged)))
     }
+}
+
+/// The error that names the damaged tensors, if there are any.
+fn damage_error(damaged: &[String]) -> Option<Error> {
+    let tensors = match damaged {
+        [] => return None,
+        [one] => format!("tensor {one:?}"),
+        [one, others @ ..] => {
+            format!("tensor {one:?} and {}", shapes::count(others.len() as u64, "other"))
+        }
+    };
+    let text = format!("{tensors} cannot be listed: run `esker tensor check`");
+    Some(Error::new(ErrorKind::Corrupt, text))
 }
 
 /// A tensor as JSON.
