@@ -18,8 +18,9 @@ class EskerTarget(SimpleTarget):
     """Archives fields under the keys of their messages.
 
     `store` is "POOL/CONTAINER", created if it does not exist, or a FieldStore; by default the store that
-    ESKER_FIELDS names, or else `fields` of Esker's configuration file. Written fields become visible at `flush`
-    and at `close`, which ends a `with` statement. If an exception leaves that, unflushed fields are discarded.
+    ESKER_FIELDS names, or else `fields` of Esker's configuration file. Written fields become visible at
+    `flush` and at `close`, which ends a `with` statement. If an exception leaves that, unflushed fields are
+    discarded.
     """
 
     def __init__(self, store: FieldStore | str | None = None, **kwargs: Any) -> None:

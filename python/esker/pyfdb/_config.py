@@ -55,7 +55,7 @@ def read(config: str | Mapping[str, Any] | Path | None) -> Any:
 
 
 def of_environment() -> Any:
-    """The default: a store in ESKER_FIELDS, else what FDB reads, else `fields` of Esker's configuration file."""
+    """The default: a store in ESKER_FIELDS, else what FDB reads, else `fields` of Esker's configuration."""
     if "ESKER_FIELDS" in os.environ:
         return os.environ["ESKER_FIELDS"]
     if "FDB5_CONFIG" in os.environ:

@@ -50,8 +50,8 @@ class FDB:
     "POOL/CONTAINER", "schema": FILE}, where the schema is for a store that does not exist yet; just the text
     "POOL/CONTAINER" does as well. A configuration of FDB's with one root directory keeps the store in a pool
     in that directory, which is created with the `size` of the configuration, or 1 GiB. Without `config`, the
-    environment variable ESKER_FIELDS names the store; then FDB5_CONFIG, FDB5_CONFIG_FILE and FDB_HOME count, then
-    `fields` of Esker's configuration file.
+    environment variable ESKER_FIELDS names the store; then FDB5_CONFIG, FDB5_CONFIG_FILE and FDB_HOME count,
+    then `fields` of Esker's configuration file.
     `user_config` is accepted and returned by `config`; it has no effect.
 
     The store is opened, and created if it is missing, at the first call that needs it. Fields are visible

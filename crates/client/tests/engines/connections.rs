@@ -426,7 +426,8 @@ fn served(node: &Node) -> u64 {
 /// must not discard replies because requests are unread.
 #[test]
 fn client_of_a_stopped_engine_gets_all_replies_and_a_goodbye() {
-    const LONG: usize = 8 << 20;
+    const LONG: usize = 1 << 20;
+    const FETCHES: u64 = 8;
     const REQUESTS: u64 = 20_000;
     let node = Node::start();
     let container = block_on(opened(&*node.pool)).expect("a container");
@@ -444,11 +445,14 @@ fn client_of_a_stopped_engine_gets_all_replies_and_a_goodbye() {
         let dkey = DkeyRequest { dkey: b"d", cond: Cond::NONE, akeys: vec![akey] };
         let fetch =
             ContainerRequest::Fetch(oid(), vec![dkey], At { view: View::Latest, tokens: false });
-        client.send(1, &Request::Container(handle, fetch), LONG).await;
+        let fetch = Request::Container(handle, fetch);
+        for call in 1..=FETCHES {
+            client.send(call, &fetch, LONG).await;
+        }
         let RawClient { mut from, mut to } = client;
         let sending = tokio::spawn(async move {
             let info = encode(&Request::Pool(PoolRequest::Info)).expect("a request");
-            for call in 2..REQUESTS {
+            for call in FETCHES + 1..REQUESTS {
                 let (message, bulk) = (info.clone().into(), Bytes::new());
                 let frame = Frame { kind: Kind::Request, call, room: 0, message, bulk };
                 if to.send(&frame).await.is_err() {
@@ -470,7 +474,7 @@ fn client_of_a_stopped_engine_gets_all_replies_and_a_goodbye() {
             if frame.kind == Kind::Goodbye {
                 break;
             }
-            assert_eq!(frame.bulk.len(), if frame.call == 1 { LONG } else { 0 });
+            assert_eq!(frame.bulk.len(), if frame.call <= FETCHES { LONG } else { 0 });
             calls.push(frame.call);
         }
         calls.sort_unstable();

@@ -105,7 +105,7 @@ pub(crate) struct Size {
     pub(crate) bytes: u64,
     /// Bytes of the message: keys and extents.
     pub(crate) keys: u64,
-    /// Their number.
+    /// Number of items.
     pub(crate) items: usize,
 }
 

@@ -174,7 +174,7 @@ impl Cp {
         let mut source = files::Source::open(Path::new("-"))?;
         let new = Create { open: true, ..Create::with_mode(0o666 & !run.options.mask) };
         let node = match dir.create(&name, &new)? {
-            // As if the source were a file: the link is replaced, not followed.
+            // The link is replaced, not followed, as by the copy of a file.
             link if link.kind() == Kind::Symlink => {
                 dir.unlink(&name)?;
                 dir.create(&name, &new)?
