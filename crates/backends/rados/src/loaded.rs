@@ -77,8 +77,8 @@ impl Loaded {
         let table = self.tables.entry(object).or_default();
         let keyed = matches!(want, Want::Keys(_));
         self.is_torn |= table.ranged && !keyed && table.version != page.version;
-        // The version of a listing stays, because the commit checks it.
-        if !keyed || table.version.is_none() {
+        // The version of a listing stays, also if the object did not exist, because the commit checks it.
+        if !keyed || (!table.ranged && table.version.is_none()) {
             table.version = page.version;
         }
         table.keyed |= keyed;
@@ -178,5 +178,17 @@ mod tests {
         assert!(!read([Some(2), Some(2)], [any(), any()]));
         // A change of a single key is found by the guard on its record.
         assert!(!read([Some(1), Some(2)], [Want::Keys(vec![]), any()]));
+    }
+
+    /// A listing has found no object. Keys that were read afterwards must not replace this condition of the commit.
+    #[test]
+    fn absence_found_by_a_listing_stays_a_condition() {
+        let wants = [Want::Any(names::entry(b"dkey", &[])), Want::Keys(vec![])];
+        let mut loaded = Loaded::default();
+        for (version, want) in [None, Some(2)].into_iter().zip(&wants) {
+            let page = Page { version, entries: vec![], more: false };
+            loaded.add(ObjectId::default(), "o.1".to_owned(), page, want).unwrap();
+        }
+        assert_eq!(loaded.tables["o.1"].version, None);
     }
 }
