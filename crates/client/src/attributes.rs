@@ -23,7 +23,7 @@ pub const LAYOUTS: [&str; 3] = [FILES_LAYOUT, FIELDS_LAYOUT, TENSORS_LAYOUT];
 
 /// The attributes (or properties) of a pool or container: named values of arbitrary bytes.
 ///
-/// Names have 1 to [`ATTR_NAME_MAX`] bytes, values at most [`ATTR_VALUE_MAX`] bytes.
+/// Names have 1 to [`ATTR_NAME_MAX`] bytes and no zero byte, values at most [`ATTR_VALUE_MAX`] bytes.
 #[derive(Clone)]
 pub struct Attributes {
     owner: Owner,
@@ -123,6 +123,10 @@ impl Attributes {
                     name.len()
                 ),
             ));
+        }
+        if name.contains('\0') {
+            let message = format!("attribute name {name:?} has a zero byte: choose a name without");
+            return Err(Error::new(ErrorKind::Invalid, message));
         }
         Ok(format!("{}{name}", self.prefix))
     }

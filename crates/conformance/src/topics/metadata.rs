@@ -75,6 +75,7 @@ fn limits_are_kept(store: &Store) -> Result<()> {
     assert_eq!(attributes.get(&name).wait()?, Some(value));
     refused(attributes.set(&format!("{name}n"), b"").wait(), ErrorKind::Invalid);
     refused(attributes.set("n", &vec![7; ATTR_VALUE_MAX + 1]).wait(), ErrorKind::Overflow);
+    refused(attributes.set("a\0b", b"").wait(), ErrorKind::Invalid);
     Ok(())
 }
 
