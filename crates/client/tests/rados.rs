@@ -2,12 +2,13 @@
 #![cfg(feature = "rados")]
 use esker::types::info::{ContainerRef, OpenMode};
 use esker::types::limits::{
-    RADOS_INLINE_MAX, RADOS_PAGE, RADOS_PIECE_INLINE_MAX, RADOS_PIECES_MAX, RADOS_TX_BYTES_MAX,
+    RADOS_INLINE_MAX, RADOS_PAGE, RADOS_PIECE_INLINE_MAX, RADOS_PIECES_MAX,
+    RADOS_TX_BYTES_MAX,
 };
 use esker::types::ops::{
     Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value, Write, WriteOp,
 };
-use esker::types::{ErrorKind, Extent, FLAT_AKEY, ObjectClass, ObjectType, Uuid};
+use esker::types::{Checksum, ErrorKind, Extent, FLAT_AKEY, ObjectClass, ObjectType, Uuid};
 use esker::{Access, Array, ArrayAttributes, Container, Pool, Rados, RadosUrl, Wait};
 use esker_backend::NewContainer;
 use esker_conformance::{model, suite};
@@ -77,6 +78,12 @@ fn opened(cluster: &Cluster) -> (Uuid, Pool, Container) {
     let uuid = pool.create_container(&new).wait().expect("a container").uuid;
     let container = pool.open_container("test", OpenMode::ReadWrite).wait().expect("opening");
     (uuid, pool, container)
+}
+
+/// Two clients that opened the same pool.
+fn two_clients(cluster: &Cluster) -> [Pool; 2] {
+    let url = cluster.pool().info().wait().expect("the pool").url;
+    [(); 2].map(|()| Pool::connect(&url, OpenMode::ReadWrite).expect("connecting"))
 }
 
 /// An Array of bytes.
@@ -483,4 +490,44 @@ fn writes_to_a_container_destroyed_elsewhere_fail_soon() {
         }
     };
     assert_eq!(refused.kind(), ErrorKind::NoHandle);
+}
+
+/// A process knows the container that another client destroyed. The new one has the same UUID and label, but checksums
+/// of another type.
+#[test]
+fn container_created_again_elsewhere_is_opened_with_its_new_state() {
+    let Some(cluster) = cluster() else { return };
+    let [pool, other] = two_clients(&cluster);
+    let uuid = Uuid::parse("5f0d3c0e-8a0e-4b8e-9d0a-2a8f3c1d5b01").expect("a UUID");
+    let create = |pool: &Pool, checksum| {
+        let new = NewContainer::named("test").with_uuid(uuid).with_checksum(checksum);
+        pool.create_container(&new).wait().expect("creating");
+        pool.open_container("test", OpenMode::ReadWrite).wait().expect("opening")
+    };
+    let _known = create(&pool, Checksum::Crc32c);
+    other.destroy_container("test", false).wait().expect("destroying");
+    let created = create(&other, Checksum::Crc64);
+    let oid = created.generate_oid(0, 1, ObjectType::KvHashed, None, 0).expect("an id");
+    let value = vec![7; RADOS_INLINE_MAX + 1];
+    let kv = created.kv(oid).expect("a Key-Value");
+    kv.put(b"k", &value, Cond::NONE, Access::Latest).wait().expect("writing");
+    let opened = pool.open_container("test", OpenMode::ReadWrite).wait().expect("opening again");
+    let kv = opened.kv(oid).expect("a Key-Value");
+    assert_eq!(kv.get(b"k", Access::Latest).wait().expect("reading"), Some(value));
+    assert_eq!(opened.info().checksum, Checksum::Crc64);
+}
+
+#[test]
+fn rename_of_a_destroyed_container_changes_no_other() {
+    let Some(cluster) = cluster() else { return };
+    let [pool, other] = two_clients(&cluster);
+    let uuid = Uuid::parse("5f0d3c0e-8a0e-4b8e-9d0a-2a8f3c1d5b02").expect("a UUID");
+    let new = NewContainer::named("test").with_uuid(uuid);
+    pool.create_container(&new).wait().expect("creating");
+    let container = pool.open_container("test", OpenMode::ReadWrite).wait().expect("opening");
+    other.destroy_container("test", false).wait().expect("destroying");
+    other.create_container(&new).wait().expect("creating it again");
+    let refused = container.rename(Some("renamed")).wait().expect_err("it was destroyed");
+    assert_eq!(refused.kind(), ErrorKind::NoHandle);
+    assert_eq!(other.containers().wait().expect("listing")[0].label, "test");
 }

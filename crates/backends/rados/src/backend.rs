@@ -121,8 +121,19 @@ impl Shared {
         })
     }
 
-    /// The container `listed`, which is added to the table.
+    /// The container `listed`, as it was just read from the registry. It is added to the table. If another client has
+    /// destroyed the container that this process knows, and created one with the same UUID, the known one is retired.
     pub(super) fn note(&self, listed: &Listed) -> Arc<Container> {
+        let known = self.known(listed);
+        if known.listed.info.created == listed.info.created {
+            return known;
+        }
+        known.handles.retire();
+        self.known(listed)
+    }
+
+    /// The container of the table with the UUID of `listed`, which is added if the table has none.
+    fn known(&self, listed: &Listed) -> Arc<Container> {
         self.table.note(listed.info.uuid, |id| Container {
             id,
             listed: listed.clone(),

@@ -214,7 +214,7 @@ impl OpenContainer for Opened {
     fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
         pending(async move {
             self.container.check_alive()?;
-            self.pool.registry.rename(self.info.uuid, label).await
+            self.pool.registry.rename(&self.info, label).await
         })
     }
 

@@ -179,10 +179,21 @@ impl Registry {
         Ok(all)
     }
 
-    /// Changes the label of a container; `None` removes it. Conflicts with other clients are retried.
-    pub(super) async fn rename(&self, uuid: Uuid, label: Option<&str>) -> Result<()> {
+    /// The current entry of a container that was opened. Fails if it was destroyed, even if another container has its
+    /// UUID by now.
+    async fn find_opened(&self, opened: &ContainerInfo) -> Result<Listed> {
+        let listed = self.find(ContainerRef::Uuid(opened.uuid)).await.map_err(destroyed)?;
+        match listed.info.created == opened.created {
+            true => Ok(listed),
+            false => Err(gone()),
+        }
+    }
+
+    /// Changes the label of a container that was opened; `None` removes it. Conflicts with other clients are retried.
+    pub(super) async fn rename(&self, opened: &ContainerInfo, label: Option<&str>) -> Result<()> {
+        let uuid = opened.uuid;
         for _ in 0..RADOS_TRIES_MAX {
-            let listed = self.find(ContainerRef::Uuid(uuid)).await.map_err(destroyed)?;
+            let listed = self.find_opened(opened).await?;
             let old = &listed.info.label;
             let new = label.unwrap_or_default();
             if old == new {
