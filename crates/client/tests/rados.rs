@@ -531,3 +531,28 @@ fn rename_of_a_destroyed_container_changes_no_other() {
     assert_eq!(refused.kind(), ErrorKind::NoHandle);
     assert_eq!(other.containers().wait().expect("listing")[0].label, "test");
 }
+
+/// The entry of the container changes after it was read and before it is removed.
+#[test]
+fn container_that_is_renamed_meanwhile_is_destroyed() {
+    let Some(cluster) = cluster() else { return };
+    let [pool, other] = two_clients(&cluster);
+    for _ in 0..20 {
+        let new = NewContainer::named("first");
+        let uuid = pool.create_container(&new).wait().expect("creating").uuid.to_string();
+        let container = other.open_container(&uuid, OpenMode::ReadWrite).wait().expect("opening");
+        container.rename(Some("second")).wait().expect("renaming");
+        std::thread::scope(|scope| {
+            let mut labels = ["first", "second"].into_iter().cycle();
+            let (sender, renamed) = std::sync::mpsc::channel();
+            scope.spawn(move || {
+                while container.rename(labels.next()).wait().is_ok() {
+                    let _ = sender.send(());
+                }
+            });
+            renamed.recv().expect("a first rename");
+            pool.destroy_container(&uuid, true).wait().expect("destroying");
+        });
+        assert_eq!(pool.containers().wait().expect("listing"), []);
+    }
+}

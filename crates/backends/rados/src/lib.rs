@@ -172,7 +172,7 @@ impl Pool for Rados {
             let listed = self.0.registry.find(name).await?;
             let container = self.0.note(&listed);
             container.handles().check_unused(force)?;
-            self.0.registry.unregister(&listed).await?;
+            self.0.registry.unregister(&listed, name).await?;
             // The handles are retired before the objects are removed, so that this process adds no more objects.
             container.handles().retire();
             self.0.registry.remove_objects(&listed).await

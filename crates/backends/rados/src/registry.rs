@@ -114,7 +114,7 @@ impl Registry {
                 }
                 if let Err(error) = self.begin(new, &listed).await {
                     // The caller gets the first error.
-                    let _ = self.unregister(&listed).await;
+                    let _ = self.try_unregister(&listed).await;
                     return Err(error);
                 }
             }
@@ -165,8 +165,7 @@ impl Registry {
             Some(uuid) => space.value(POOL, &uuid_key(uuid)).await?,
             None => None,
         };
-        let missing = || Error::new(ErrorKind::NotFound, format!("no container {name:?}"));
-        decode(&record.ok_or_else(missing)?).ok_or_else(incompatible)
+        decode(&record.ok_or_else(|| missing_error(name))?).ok_or_else(incompatible)
     }
 
     /// Lists all containers by label.
@@ -223,8 +222,24 @@ impl Registry {
         Err(contended_error(POOL))
     }
 
-    /// Removes a container from the registry, so that it cannot be opened any more.
-    pub(super) async fn unregister(&self, listed: &Listed) -> Result<()> {
+    /// Removes a container from the registry, so that it cannot be opened any more. If another client renames it at the
+    /// same time, this is tried again, unless `name` is the label that the container had.
+    pub(super) async fn unregister(&self, listed: &Listed, name: ContainerRef<'_>) -> Result<()> {
+        let mut listed = listed.clone();
+        for _ in 0..RADOS_TRIES_MAX {
+            if self.try_unregister(&listed).await? == Outcome::Done {
+                return Ok(());
+            }
+            listed = self.find_opened(&listed.info).await?;
+            if matches!(name, ContainerRef::Label(label) if label != listed.info.label) {
+                return Err(missing_error(name));
+            }
+        }
+        Err(contended_error(POOL))
+    }
+
+    /// Removes the entry of a container from the registry. A conflict if the entry is not `listed` any more.
+    async fn try_unregister(&self, listed: &Listed) -> Result<Outcome> {
         let mut patch = Patch::for_object(POOL);
         let key = uuid_key(listed.info.uuid);
         patch.guards.push(Guard::new(&key, Compare::Equal, &encode(listed)));
@@ -232,10 +247,7 @@ impl Registry {
         if !listed.info.label.is_empty() {
             patch.unsets.push(label_key(&listed.info.label));
         }
-        match self.space()?.apply(&patch).await? {
-            Outcome::Done => Ok(()),
-            Outcome::Conflict => Err(gone()),
-        }
+        self.space()?.apply(&patch).await
     }
 
     /// Removes the objects of a container that is not in the registry any more. Continues after errors other than
@@ -405,6 +417,11 @@ fn destroyed(error: Error) -> Error {
         ErrorKind::NotFound => gone(),
         _ => error,
     }
+}
+
+#[cold]
+fn missing_error(name: ContainerRef<'_>) -> Error {
+    Error::new(ErrorKind::NotFound, format!("no container {name:?}"))
 }
 
 #[cold]
