@@ -13,6 +13,7 @@ use esker::{Access, Array, ArrayAttributes, Container, Pool, Rados, RadosUrl, Wa
 use esker_backend::NewContainer;
 use esker_conformance::{model, suite};
 use esker_rados::librados::{self, IoContext, Plain};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -78,6 +79,12 @@ fn opened(cluster: &Cluster) -> (Uuid, Pool, Container) {
     let uuid = pool.create_container(&new).wait().expect("a container").uuid;
     let container = pool.open_container("test", OpenMode::ReadWrite).wait().expect("opening");
     (uuid, pool, container)
+}
+
+/// The names of the RADOS objects of a container that begin with `prefix`.
+fn rados_objects_with(pool: &Pool, container: Uuid, prefix: &str) -> BTreeSet<String> {
+    let all = rados_objects(pool, container).into_iter();
+    all.filter(|name| name.starts_with(prefix)).collect()
 }
 
 /// Two clients that opened the same pool.
@@ -310,15 +317,19 @@ fn a_chunk_of_many_runs_is_joined_by_a_change_of_two_chunks() {
     let Some(cluster) = cluster() else { return };
     let (_, _pool, container) = opened(&cluster);
     let array = byte_array(&container, CHUNK);
-    let (len, step) = (RADOS_PIECE_INLINE_MAX as u64 + 1, RADOS_PIECE_INLINE_MAX as u64 + 2);
-    let extents: Vec<_> =
-        (0..=RADOS_PIECES_MAX as u64).map(|run| Extent::new(run * step, len)).collect();
-    let bytes = vec![7; extents.len() * len as usize];
-    array.write(&extents, Source::One(&bytes), Access::Latest).wait().expect("the runs");
+    let len = RADOS_PIECE_INLINE_MAX as u64 + 1;
+    let runs = |first: u64| (first..RADOS_PIECES_MAX as u64).step_by(2);
+    let extents = [0, 1].map(|first| runs(first).map(|run| Extent::new(run * len, len)).collect());
+    let bytes = vec![7; RADOS_PIECES_MAX * len as usize];
+    extents.iter().for_each(|extents: &Vec<_>| {
+        let half = Source::One(&bytes[..bytes.len() / 2]);
+        array.write(extents, half, Access::Latest).wait().expect("the runs");
+    });
     let over = [Extent::new(CHUNK - 5, 10)];
     array.write(&over, Source::One(&[8; 10]), Access::Latest).wait().expect("over the boundary");
     let mut found = vec![0; bytes.len()];
-    array.read(&extents, Sink::One(&mut found), Access::Latest).wait().expect("reading");
+    let all = [Extent::new(0, bytes.len() as u64)];
+    array.read(&all, Sink::One(&mut found), Access::Latest).wait().expect("reading");
     assert!(found == bytes);
 }
 
@@ -555,4 +566,26 @@ fn container_that_is_renamed_meanwhile_is_destroyed() {
         });
         assert_eq!(pool.containers().wait().expect("listing"), []);
     }
+}
+
+/// Pieces that are not adjacent cannot be joined, however many they are.
+#[test]
+fn pieces_with_gaps_are_not_written_again() {
+    let Some(cluster) = cluster() else { return };
+    let (uuid, pool, container) = opened(&cluster);
+    let oid = container.generate_oid(0, 1, ObjectType::MultiHashed, None, 0).expect("an id");
+    let object = container.object(oid);
+    let (len, step) = (RADOS_PIECE_INLINE_MAX as u64 + 1, RADOS_PIECE_INLINE_MAX as u64 + 2);
+    let write = |pieces: std::ops::Range<u64>| {
+        let extents: Vec<_> = pieces.map(|piece| Extent::new(piece * step, len)).collect();
+        let bytes = vec![7; extents.len() * len as usize];
+        let value = Value::Array { record_size: 1, extents: &extents, data: Source::One(&bytes) };
+        let updates = [Update { akey: b"akey", cond: Cond::NONE, value }];
+        object.update(b"dkey", Cond::NONE, &updates, Access::Latest).wait().expect("writing");
+    };
+    write(0..600);
+    let before = rados_objects_with(&pool, uuid, "b.");
+    write(600..601);
+    let after = rados_objects_with(&pool, uuid, "b.");
+    assert_eq!((before.len(), after.len(), after.difference(&before).count()), (600, 601, 1));
 }

@@ -83,7 +83,8 @@ impl<'a> BlobChanges<'a> {
     }
 
     /// Stores long pieces of an array apart from its record: in the data of `owner`'s object (`in_object`), or as blobs.
-    /// Runs that are many or waste space are read and joined before; `None` if their data was gone by then.
+    /// Runs that waste space are read before, and so are adjacent ones that are many; `None` if their data was gone by
+    /// then.
     async fn store_array(
         &mut self,
         records: Records<Piece>,
@@ -91,9 +92,10 @@ impl<'a> BlobChanges<'a> {
         in_object: bool,
     ) -> Result<Option<StoredValue>> {
         let mut runs = record::runs(&records);
-        if runs.len() > RADOS_PIECES_MAX || in_object && is_wasteful(&runs) {
-            let Some(here) = self.fetch_all(runs, owner).await? else { return Ok(None) };
-            runs = joined(here);
+        let is_wasteful = in_object && is_wasteful(&runs);
+        if is_wasteful || has_many_adjacent(&runs) {
+            let Some(here) = self.fetch(&runs, is_wasteful, owner).await? else { return Ok(None) };
+            runs = joined(&here);
         }
         let mut runs = split(runs, records.record_size);
         let data = in_object.then(|| self.store_in_object_data(&mut runs)).flatten();
@@ -144,15 +146,24 @@ impl<'a> BlobChanges<'a> {
         Ok(stored_piece(Location::Blob(id), bytes, self.space.checksum))
     }
 
-    /// Loads the bytes of all runs into memory. None if the record of `owner` was changed since it was read.
-    async fn fetch_all(&self, runs: Vec<Run>, owner: Owner<'_>) -> Result<Option<Vec<Run>>> {
-        let fetch = |(run, epoch, piece): Run| {
+    /// Loads the bytes of runs into memory: of those that have an adjacent one, or of `all`. None if the record of
+    /// `owner` was changed since it was read.
+    async fn fetch(&self, runs: &[Run], all: bool, owner: Owner<'_>) -> Result<Option<Vec<Run>>> {
+        let fetch = |(run, epoch, piece): Run, wanted: bool| {
             task(async move {
+                if !wanted {
+                    return Ok(Some((run, epoch, piece)));
+                }
                 let bytes = self.space.bytes_of(&piece, owner).await?;
                 Ok(bytes.map(|bytes| (run, epoch, Piece::here(bytes))))
             })
         };
-        join_all(runs.into_iter().map(fetch).collect()).await.into_iter().collect()
+        let of_group = |group: &[Run]| {
+            let wanted = all || group.len() > 1;
+            group.iter().map(|run| fetch(run.clone(), wanted)).collect::<Vec<_>>()
+        };
+        let tasks = runs.chunk_by(are_adjacent).flat_map(of_group).collect();
+        join_all(tasks).await.into_iter().collect()
     }
 
     /// Removes blobs that no record refers to any more. Call it after the commit.
@@ -255,21 +266,33 @@ fn split(runs: Vec<Run>, record_size: u64) -> Vec<Run> {
     runs.into_iter().flat_map(parts).collect()
 }
 
-/// Joins adjacent runs into one. The joined run has the latest epoch of its parts.
-fn joined(runs: Vec<Run>) -> Vec<Run> {
-    let mut all: Vec<(Extent, Epoch, Vec<u8>)> = Vec::new();
-    for (run, epoch, piece) in runs {
-        let bytes = piece.bytes().unwrap_or_default();
-        match all.last_mut().filter(|(last, _, _)| last.end() == run.start) {
-            Some((last, latest, before)) => {
-                last.count += run.count;
-                *latest = epoch.max(*latest);
-                before.extend_from_slice(bytes);
-            }
-            None => all.push((run, epoch, bytes.to_vec())),
-        }
-    }
-    all.into_iter().map(|(run, epoch, bytes)| (run, epoch, Piece::here(bytes))).collect()
+/// True if `next` begins where `run` ends.
+fn are_adjacent(run: &Run, next: &Run) -> bool {
+    run.0.end() == next.0.start
+}
+
+/// True if there are many runs, and joining the adjacent ones halves their number. To join fewer would read and write
+/// them again at every change.
+fn has_many_adjacent(runs: &[Run]) -> bool {
+    runs.len() > RADOS_PIECES_MAX && 2 * runs.chunk_by(are_adjacent).count() <= runs.len()
+}
+
+/// Joins adjacent runs, whose bytes are in memory, into one each.
+fn joined(runs: &[Run]) -> Vec<Run> {
+    let join = |group: &[Run]| match group {
+        [single] => single.clone(),
+        _ => joined_run(group),
+    };
+    runs.chunk_by(are_adjacent).map(join).collect()
+}
+
+/// Joins runs into one, which has the latest epoch of its parts.
+fn joined_run(group: &[Run]) -> Run {
+    let start = group.first().map_or(0, |(run, _, _)| run.start);
+    let count = group.iter().map(|(run, _, _)| run.count).sum();
+    let epoch = group.iter().map(|(_, epoch, _)| *epoch).max().unwrap_or_default();
+    let bytes: Vec<_> = group.iter().filter_map(|(_, _, piece)| piece.bytes()).collect();
+    (Extent::new(start, count), epoch, Piece::here(bytes.concat()))
 }
 
 #[cfg(test)]
@@ -292,5 +315,19 @@ mod tests {
             (Extent::new(most, 3), Epoch(2), 12),
         ];
         assert_eq!(parts, expected);
+    }
+    #[test]
+    fn adjacent_runs_are_joined_if_that_halves_their_number() {
+        let runs = |count: u64, step: u64| -> Vec<Run> {
+            let run =
+                |number| (Extent::new(number * step, 2), Epoch(number), Piece::here(vec![7; 2]));
+            (0..count).map(run).collect()
+        };
+        let many = RADOS_PIECES_MAX as u64 + 1;
+        assert!(has_many_adjacent(&runs(many, 2)) && !has_many_adjacent(&runs(many - 1, 2)));
+        assert!(!has_many_adjacent(&runs(many, 3)));
+        let parts: Vec<_> = [runs(2, 2), runs(4, 3).split_off(3)].concat();
+        let found: Vec<_> = joined(&parts).into_iter().map(|it| (it.0, it.1, it.2.len)).collect();
+        assert_eq!(found, [(Extent::new(0, 4), Epoch(1), 4), (Extent::new(9, 2), Epoch(3), 2)]);
     }
 }
