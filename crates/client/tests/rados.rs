@@ -11,6 +11,7 @@ use esker::types::ops::{
 use esker::types::{Checksum, ErrorKind, Extent, FLAT_AKEY, ObjectClass, ObjectType, Uuid};
 use esker::{Access, Array, ArrayAttributes, Container, Pool, Rados, RadosUrl, Wait};
 use esker_backend::NewContainer;
+use esker_backend::encoding::{begin, finish, put_u32};
 use esker_conformance::{model, suite};
 use esker_rados::librados::{self, IoContext, Plain};
 use std::collections::BTreeSet;
@@ -566,6 +567,34 @@ fn container_that_is_renamed_meanwhile_is_destroyed() {
         });
         assert_eq!(pool.containers().wait().expect("listing"), []);
     }
+}
+
+/// The transaction is that of a client which has locked an object and has not yet decided.
+#[test]
+fn listing_returns_the_state_before_a_pending_transaction() {
+    let Some(cluster) = cluster() else { return };
+    let (uuid, pool, container) = opened(&cluster);
+    let oid = container.generate_oid(0, 1, ObjectType::KvHashed, None, 0).expect("an id");
+    let kv = container.kv(oid).expect("a Key-Value");
+    kv.put(b"k", b"v", Cond::NONE, Access::Latest).wait().expect("writing");
+    let plain = Plain::from_context(&rados(&pool, Some(uuid)));
+    let shard = rados_objects_with(&pool, uuid, "o.").pop_first().expect("a shard");
+    let (id, record) = ([7; 16], format!("t.{:032x}", u128::from_be_bytes([7; 16])));
+    let mut changes = begin(b"ESKRRTXN");
+    put_u32(&mut changes, 0);
+    plain.write_full(&record, &finish(changes)).expect("the record");
+    plain.set(&record, b"s", b"p").expect("its state");
+    plain.set(&shard, b"t", &id).expect("the lock");
+    let list = || {
+        let (object, limit) = (container.object(oid), ListLimit::entries(10));
+        object.list_dkeys(&mut Anchor::Start, limit, Access::Latest).wait().expect("listing").len()
+    };
+    assert_eq!(list(), 1);
+    assert_eq!(plain.get(&record, b"s").expect("the state").as_deref(), Some(&b"p"[..]));
+    assert_eq!(plain.get(&shard, b"t").expect("the lock").as_deref(), Some(&id[..]));
+    plain.set(&record, b"s", b"a").expect("aborting the transaction");
+    assert_eq!(list(), 1);
+    assert_eq!(plain.get(&shard, b"t").expect("the lock"), None);
 }
 
 /// Pieces that are not adjacent cannot be joined, however many they are.

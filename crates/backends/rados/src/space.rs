@@ -40,6 +40,14 @@ pub(super) struct Page {
     pub(super) more: bool,
 }
 
+impl Page {
+    /// The entries of a listing, without those of the lock, which follow all others.
+    fn without_lock(mut found: Found) -> Self {
+        found.entries.retain(|entry| !entry.key.starts_with(LOCK));
+        Self { version: Some(found.version), entries: found.entries, more: found.more }
+    }
+}
+
 impl Space {
     /// The entries with these keys, and with `data` the bytes of the object's data at this offset and of this length.
     /// `None` if the object does not exist.
@@ -79,7 +87,8 @@ impl Space {
         Ok(found.and_then(|found| found.entries.into_iter().next()).map(|entry| entry.value))
     }
 
-    /// At most `most` entries after `after` with this prefix.
+    /// At most `most` entries after `after` with this prefix. While a transaction is pending, they are in the state before
+    /// it.
     pub(super) async fn page(
         &self,
         object: &str,
@@ -87,24 +96,32 @@ impl Space {
         prefix: &[u8],
         most: u64,
     ) -> Result<Page> {
+        // The transaction that has locked the object; empty if none has.
+        let mut lock = Vec::new();
         for _ in 0..RADOS_TRIES_MAX {
             let mut op = ReadOp::new()?;
-            op.add_comparison(LOCK, Compare::Equal, b"").list(
+            op.add_comparison(LOCK, Compare::Equal, &lock).list(
                 after,
                 prefix,
                 most.clamp(1, RADOS_PAGE),
             );
             match self.io.read(object, op).await {
-                Ok(found) => {
-                    let (version, entries) = (Some(found.version), found.entries);
-                    return Ok(Page { version, entries, more: found.more });
+                Ok(found) if self.is_unchanged(object, &lock).await? => {
+                    return Ok(Page::without_lock(found));
                 }
+                Ok(_) => lock.clear(),
                 Err(ABSENT) => return Ok(Page { version: None, entries: vec![], more: false }),
-                Err(GUARDED) => self.unlock(object).await?,
+                Err(GUARDED) => lock = self.lock_of(object).await?.unwrap_or_default(),
                 Err(code) => return Err(IoContext::error(code, "listing", object)),
             }
         }
         Err(contended_error(object))
+    }
+
+    /// True if the object was in its current state when the transaction `lock` (empty: none) was found to lock it: the
+    /// transaction is still pending, so it has changed nothing.
+    async fn is_unchanged(&self, object: &str, lock: &[u8]) -> Result<bool> {
+        Ok(lock.is_empty() || self.resolve_for_reading(object, lock).await? == Resolution::Pending)
     }
 
     /// All entries with this prefix from one consistent state, and the object's version at that time.
@@ -211,14 +228,6 @@ impl Space {
             Ok(found) => Ok(found.entries.into_iter().next().map(|entry| entry.value)),
             Err(ABSENT) => Ok(None),
             Err(code) => Err(IoContext::error(code, "reading", object)),
-        }
-    }
-
-    /// Resolves the transaction that has locked an object, if there is one.
-    async fn unlock(&self, object: &str) -> Result<()> {
-        match self.lock_of(object).await? {
-            Some(id) => self.resolve_for_writing(object, &id).await,
-            None => Ok(()),
         }
     }
 
