@@ -618,3 +618,32 @@ fn pieces_with_gaps_are_not_written_again() {
     let after = rados_objects_with(&pool, uuid, "b.");
     assert_eq!((before.len(), after.len(), after.difference(&before).count()), (600, 601, 1));
 }
+
+/// The commit verifies that they are still missing.
+#[test]
+fn reads_of_missing_objects_leave_no_rados_objects() {
+    let Some(cluster) = cluster() else { return };
+    let (uuid, pool, container) = opened(&cluster);
+    let id = |lo| container.generate_oid(0, lo, ObjectType::KvHashed, None, 0).expect("an id");
+    let kv = |lo| container.kv(id(lo)).expect("a Key-Value");
+    let count = || rados_objects_with(&pool, uuid, "o.").len();
+    let (missing, written) = (kv(1), kv(2));
+    let read = |transaction: &esker::Transaction| {
+        let access = Access::Tx(transaction);
+        assert_eq!(missing.get(b"k", access).wait().expect("reading"), None);
+    };
+    let transaction = container.transaction().expect("a transaction");
+    read(&transaction);
+    transaction.commit().wait().expect("a transaction that only reads");
+    assert_eq!(count(), 0);
+    let transaction = container.transaction().expect("a transaction");
+    read(&transaction);
+    written.put(b"k", b"v", Cond::NONE, Access::Tx(&transaction)).wait().expect("writing");
+    transaction.commit().wait().expect("a transaction that reads and writes");
+    assert_eq!(count(), 1);
+    let transaction = container.transaction().expect("a transaction");
+    read(&transaction);
+    missing.put(b"k", b"v", Cond::NONE, Access::Latest).wait().expect("writing");
+    let refused = transaction.commit().wait().expect_err("the object exists now");
+    assert_eq!(refused.kind(), ErrorKind::TxRestart);
+}

@@ -12,6 +12,8 @@ pub(super) const CONTAINER: &str = "container";
 pub(super) const SUPERBLOCK: &[u8] = b"v";
 /// Omap key of the transaction that has locked the object.
 pub(super) const LOCK: &[u8] = b"t";
+/// Omap key that marks an object which its lock has created. It begins as [`LOCK`], and no other key follows both.
+pub(super) const CREATED: &[u8] = b"tc";
 /// Omap key of the state of a transaction.
 pub(super) const STATE: &[u8] = b"s";
 /// Prefix of the keys of akeys.

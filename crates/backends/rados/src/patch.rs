@@ -1,6 +1,6 @@
 //! Atomic changes to one RADOS object.
-use super::names::LOCK;
-use crate::librados::{Compare, WriteOp};
+use super::names::{CREATED, LOCK};
+use crate::librados::{Compare, ReadOp, WriteOp};
 use esker_backend::encoding::{Parts, put_bytes, put_u32};
 use esker_types::Result;
 use std::borrow::Cow;
@@ -28,6 +28,15 @@ pub(super) struct Guard {
 impl Guard {
     pub(super) fn new(key: &[u8], compare: Compare, value: &[u8]) -> Self {
         Self { key: key.to_vec(), compare, value: value.to_vec() }
+    }
+
+    /// True if the comparison holds for a missing entry, which counts as empty.
+    fn holds_if_missing(&self) -> bool {
+        match self.compare {
+            Compare::Equal => self.value.is_empty(),
+            Compare::Greater => false,
+            Compare::Less => !self.value.is_empty(),
+        }
     }
 }
 
@@ -64,15 +73,58 @@ impl<'a> Patch<'a> {
 
     /// The whole change as one operation, if no transaction has locked the object.
     pub(super) fn alone(&self) -> Result<WriteOp> {
-        let mut op = self.guarded(b"")?;
+        let mut op = WriteOp::new()?;
+        match self.base {
+            Base::Any if self.remove => {}
+            // Comparisons need an object, so a missing one is created.
+            Base::Any => drop(op.create()),
+            Base::Absent => drop(op.create_new()),
+            Base::Version(version) => drop(op.assert_version(version)),
+        }
+        self.guard(&mut op)?;
         self.change(&mut op);
         Ok(op)
     }
 
-    /// Locks the object for a transaction, if the conditions hold.
-    pub(super) fn lock(&self, id: &[u8]) -> Result<WriteOp> {
-        let mut op = self.guarded(b"")?;
-        op.set([(LOCK, id)]);
+    /// Reads nothing, if the conditions on a present object hold. The caller compares its version.
+    pub(super) fn verification(&self) -> Result<ReadOp> {
+        let mut op = ReadOp::new()?;
+        op.add_comparison(LOCK, Compare::Equal, b"");
+        for guard in &self.guards {
+            op.add_comparison(&guard.key, guard.compare, &guard.value);
+        }
+        Ok(op)
+    }
+
+    /// True if the patch changes nothing: a transaction has only read the object.
+    pub(super) fn is_proof_only(&self) -> bool {
+        self.sets.is_empty() && self.unsets.is_empty() && !self.remove && self.data.is_none()
+    }
+
+    /// True if the conditions hold for an object that does not exist.
+    pub(super) fn holds_if_missing(&self) -> bool {
+        !matches!(self.base, Base::Version(_)) && self.guards.iter().all(Guard::holds_if_missing)
+    }
+
+    /// True if the conditions hold for an object of this version, apart from the guards.
+    pub(super) fn has_base(&self, version: u64) -> bool {
+        self.base == Base::Any || self.base == Base::Version(version)
+    }
+
+    /// Locks the object for a transaction, if the conditions hold. A lock needs an object, so one that `is_missing` is
+    /// created and marked.
+    pub(super) fn lock(&self, id: &[u8], is_missing: bool) -> Result<WriteOp> {
+        let mut op = WriteOp::new()?;
+        match self.base {
+            Base::Version(version) => drop(op.assert_version(version)),
+            Base::Any | Base::Absent if is_missing => drop(op.create_new()),
+            Base::Any | Base::Absent => {}
+        }
+        self.guard(&mut op)?;
+        match is_missing {
+            true => op.set([(LOCK, id), (CREATED, &[1][..])]),
+            false => op.set([(LOCK, id)]).unset(&[CREATED]),
+        };
         Ok(op)
     }
 
@@ -82,27 +134,18 @@ impl<'a> Patch<'a> {
         op.add_comparison(LOCK, Compare::Equal, id);
         self.change(&mut op);
         if !self.remove {
-            op.unset(&[LOCK]);
+            op.unset(&[LOCK, CREATED]);
         }
         Ok(op)
     }
 
-    /// Starts the operation: it fails unless the object is in the base state, its lock is `lock` (empty if it must not
-    /// be locked), and the guards hold.
-    fn guarded(&self, lock: &[u8]) -> Result<WriteOp> {
-        let mut op = WriteOp::new()?;
-        match self.base {
-            Base::Any if self.remove => {}
-            // Comparisons need an object, so a missing one is created.
-            Base::Any => drop(op.create()),
-            Base::Absent => drop(op.create_new()),
-            Base::Version(version) => drop(op.assert_version(version)),
-        }
-        op.add_comparison(LOCK, Compare::Equal, lock);
+    /// Adds the conditions to an operation: no transaction has locked the object, and the guards hold.
+    fn guard(&self, op: &mut WriteOp) -> Result<()> {
+        op.add_comparison(LOCK, Compare::Equal, b"");
         for guard in &self.guards {
             op.add_comparison(&guard.key, guard.compare, &guard.value);
         }
-        Ok(op)
+        Ok(())
     }
 
     /// Adds the changes of the patch to an operation of librados on its object.
@@ -160,5 +203,21 @@ impl<'a> Patch<'a> {
             patch.unsets.push(parts.bytes()?.to_vec());
         }
         Some(patch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_on_a_missing_object_hold_if_they_require_nothing() {
+        let with = |base, compare, value: &[u8]| {
+            let guards = vec![Guard::new(b"k", compare, value)];
+            Patch { base, guards, ..Patch::for_object("o.1") }.holds_if_missing()
+        };
+        assert!(with(Base::Any, Compare::Equal, b"") && with(Base::Absent, Compare::Less, b"v"));
+        assert!(!with(Base::Any, Compare::Equal, b"v") && !with(Base::Any, Compare::Greater, b""));
+        assert!(!with(Base::Version(1), Compare::Equal, b""));
     }
 }

@@ -9,8 +9,8 @@ use esker_types::limits::{RADOS_PAGE, RADOS_TRIES_MAX};
 use esker_types::{Checksum, Error, ErrorKind, Result};
 
 /// Error codes of librados that are expected here.
-const ABSENT: i32 = -2;
-const EXISTS: i32 = -17;
+pub(super) const ABSENT: i32 = -2;
+pub(super) const EXISTS: i32 = -17;
 const OLDER: i32 = -34;
 const NEWER: i32 = -75;
 const GUARDED: i32 = -125;
@@ -229,6 +229,23 @@ impl Space {
             Err(ABSENT) => Ok(None),
             Err(code) => Err(IoContext::error(code, "reading", object)),
         }
+    }
+
+    /// Checks the conditions of a patch that changes nothing, without writing.
+    pub(super) async fn verify(&self, patch: &Patch<'_>) -> Result<Outcome> {
+        let outcome = |holds| if holds { Outcome::Done } else { Outcome::Conflict };
+        for _ in 0..RADOS_TRIES_MAX {
+            match self.io.read(&patch.object, patch.verification()?).await {
+                Ok(found) => return Ok(outcome(patch.has_base(found.version))),
+                Err(ABSENT) => return Ok(outcome(patch.holds_if_missing())),
+                Err(GUARDED) => match self.lock_of(&patch.object).await? {
+                    Some(id) => self.resolve_for_writing(&patch.object, &id).await?,
+                    None => return Ok(Outcome::Conflict),
+                },
+                Err(code) => return Err(IoContext::error(code, "reading", &patch.object)),
+            }
+        }
+        Err(contended_error(&patch.object))
     }
 
     /// Removes a RADOS object, whatever it contains. Succeeds if it does not exist.

@@ -4,13 +4,13 @@
 //! Then the record's state changes from pending to committed: this is the commit. Then each object is changed and
 //! unlocked. A client that finds an object locked completes the transaction if it is committed, and aborts it if it
 //! stays pending, so that a dead client blocks nobody.
-use super::names::{self, LOCK, STATE};
-use super::patch::Patch;
-use super::space::{Outcome, Space, contended_error, is_conflict};
+use super::names::{self, CREATED, LOCK, STATE};
+use super::patch::{Base, Patch};
+use super::space::{ABSENT, EXISTS, Outcome, Space, contended_error, is_conflict};
 use crate::join_all;
 use crate::librados::{Compare, IoContext, ReadOp, WriteOp};
 use esker_backend::encoding::{Parts, begin, finish};
-use esker_os::executor::task;
+use esker_os::executor::{Task, task};
 use esker_types::limits::{RADOS_TRIES_MAX, RADOS_TX_BYTES_MAX};
 use esker_types::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
@@ -45,6 +45,7 @@ impl Space {
     pub(super) async fn commit(&self, mut patches: Vec<Patch<'_>>) -> Result<Outcome> {
         if patches.len() < 2 {
             return match patches.pop() {
+                Some(patch) if patch.is_proof_only() => self.verify(&patch).await,
                 Some(patch) => self.apply(&patch).await,
                 None => Ok(Outcome::Done),
             };
@@ -95,9 +96,14 @@ impl Space {
 
     /// Locks an object for the transaction, and resolves other transactions that have locked it.
     async fn lock(&self, id: &[u8], patch: &Patch<'_>) -> Result<Outcome> {
+        let mut is_missing = patch.base == Base::Absent;
         for _ in 0..RADOS_TRIES_MAX {
-            match self.io.write(&patch.object, patch.lock(id)?).await {
+            let op = patch.lock(id, is_missing)?;
+            match self.io.write(&patch.object, op).await {
                 Ok(_) => return Ok(Outcome::Done),
+                // The object does not exist, or another client has created it meanwhile.
+                Err(ABSENT) if patch.base == Base::Any && !is_missing => is_missing = true,
+                Err(EXISTS) if patch.base == Base::Any => is_missing = false,
                 Err(code) if is_conflict(code) => match self.lock_of(&patch.object).await? {
                     Some(other) => self.resolve_for_writing(&patch.object, &other).await?,
                     None => return Ok(Outcome::Conflict),
@@ -122,25 +128,38 @@ impl Space {
 
     /// Applies the changes of a committed transaction, except those already applied.
     async fn finish(&self, id: &[u8], patches: &[Patch<'_>]) -> Result<()> {
-        self.end(id, patches, |patch| patch.finish(id)).await
+        let steps = patches.iter().map(|patch| task(self.finish_object(id, patch)));
+        self.end(id, steps.collect()).await
+    }
+
+    /// Applies the changes to one object, and unlocks it.
+    async fn finish_object(&self, id: &[u8], patch: &Patch<'_>) -> Result<()> {
+        match patch.is_proof_only() {
+            true => self.unlock(&patch.object, id).await,
+            false => self.write_unless_done(&patch.object, patch.finish(id)?).await,
+        }
     }
 
     /// Unlocks the objects of an aborted transaction.
     async fn unlock_all(&self, id: &[u8], patches: &[Patch<'_>]) -> Result<()> {
-        self.end(id, patches, |_| unlock_op(id)).await
+        let steps = patches.iter().map(|patch| task(self.unlock(&patch.object, id)));
+        self.end(id, steps.collect()).await
     }
 
-    /// Performs the last step on all objects, then removes the record.
-    async fn end(
-        &self,
-        id: &[u8],
-        patches: &[Patch<'_>],
-        step: impl Fn(&Patch<'_>) -> Result<WriteOp>,
-    ) -> Result<()> {
-        let steps = patches
-            .iter()
-            .map(|patch| Ok(task(self.write_unless_done(&patch.object, step(patch)?))));
-        join_all(steps.collect::<Result<_>>()?).await.into_iter().collect::<Result<()>>()?;
+    /// Unlocks an object that the transaction does not change. Removes it if the lock has created it.
+    async fn unlock(&self, object: &str, id: &[u8]) -> Result<()> {
+        match self.io.write(object, unlock_op(id)?).await {
+            Ok(_) => Ok(()),
+            Err(code) if is_conflict(code) => {
+                self.write_unless_done(object, remove_created_op(id)?).await
+            }
+            Err(code) => Err(IoContext::error(code, "writing", object)),
+        }
+    }
+
+    /// Performs the last steps on all objects, then removes the record.
+    async fn end(&self, id: &[u8], steps: Vec<Task<'_, Result<()>>>) -> Result<()> {
+        join_all(steps).await.into_iter().collect::<Result<()>>()?;
         // No object is locked any more, so nobody reads a record that stays. It only uses space.
         let _ = self.remove(&names::transaction(id)).await;
         Ok(())
@@ -208,15 +227,24 @@ impl Space {
             Some(record) if record.state == COMMITTED => self.finish(id, &record.patches).await,
             Some(record) => self.unlock_all(id, &record.patches).await,
             // Its client locked the object after another client had aborted the transaction, or has just unlocked it.
-            None => self.write_unless_done(object, unlock_op(id)?).await,
+            None => self.unlock(object, id).await,
         }
     }
 }
 
-/// Unlocks an object if the transaction has locked it.
+/// Unlocks an object if the transaction has locked it, and the object existed before.
 fn unlock_op(id: &[u8]) -> Result<WriteOp> {
     let mut op = WriteOp::new()?;
-    op.add_comparison(LOCK, Compare::Equal, id).unset(&[LOCK]);
+    op.add_comparison(LOCK, Compare::Equal, id).add_comparison(CREATED, Compare::Equal, b"");
+    op.unset(&[LOCK]);
+    Ok(op)
+}
+
+/// Removes an object if the lock of the transaction has created it.
+fn remove_created_op(id: &[u8]) -> Result<WriteOp> {
+    let mut op = WriteOp::new()?;
+    op.add_comparison(LOCK, Compare::Equal, id).add_comparison(CREATED, Compare::Greater, b"");
+    op.remove();
     Ok(op)
 }
 
