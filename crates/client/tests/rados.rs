@@ -2,7 +2,7 @@
 #![cfg(feature = "rados")]
 use esker::types::info::{ContainerRef, OpenMode};
 use esker::types::limits::{
-    RADOS_INLINE_MAX, RADOS_PAGE, RADOS_PIECE_INLINE_MAX, RADOS_PIECES_MAX,
+    AKEYS_PER_OP_MAX, RADOS_INLINE_MAX, RADOS_PAGE, RADOS_PIECE_INLINE_MAX, RADOS_PIECES_MAX,
     RADOS_TX_BYTES_MAX,
 };
 use esker::types::ops::{
@@ -617,6 +617,35 @@ fn pieces_with_gaps_are_not_written_again() {
     write(600..601);
     let after = rados_objects_with(&pool, uuid, "b.");
     assert_eq!((before.len(), after.len(), after.difference(&before).count()), (600, 601, 1));
+}
+
+/// An operation of Ceph has at most 65,535 parts, and each condition is one.
+#[test]
+fn a_write_of_many_akeys_is_one_operation() {
+    const UPDATES: usize = 17;
+    let Some(cluster) = cluster() else { return };
+    let (_, _pool, container) = opened(&cluster);
+    let oid = container.generate_oid(0, 1, ObjectType::MultiHashed, None, 0).expect("an id");
+    let akeys: Vec<_> = (0..(UPDATES * AKEYS_PER_OP_MAX) as u32).map(u32::to_be_bytes).collect();
+    let update = |akey| {
+        let value = Value::Single(Source::One(b"v"));
+        Update { akey, cond: Cond::NONE, value }
+    };
+    let updates: Vec<_> = akeys.iter().map(|akey| update(akey.as_slice())).collect();
+    let write = |updates| {
+        let op = WriteOp::Update { dkey: b"dkey", cond: Cond::NONE, updates };
+        Write { oid, op }
+    };
+    let writes: Vec<_> = updates.chunks(AKEYS_PER_OP_MAX).map(write).collect();
+    container.write(&writes, Access::Latest).wait().expect("writing");
+    let mut anchor = Anchor::Start;
+    let mut found = 0;
+    while !anchor.is_end() {
+        let (object, limit) = (container.object(oid), ListLimit::entries(AKEYS_PER_OP_MAX));
+        let page = object.list_akeys(b"dkey", &mut anchor, limit, Access::Latest);
+        found += page.wait().expect("listing").len();
+    }
+    assert_eq!(found, akeys.len());
 }
 
 /// The commit verifies that they are still missing.

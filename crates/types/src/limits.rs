@@ -105,6 +105,10 @@ pub const RADOS_CHUNKS_PER_TX_MAX: usize = 1 << 16;
 /// Most bytes of keys, records and small values that one transaction of a rados pool changes.
 pub const RADOS_TX_BYTES_MAX: usize = 64 << 20;
 
+/// Most entries of one RADOS object on which a change may depend. A request of Ceph has at most 65,535 operations, and
+/// each comparison is one.
+pub const RADOS_GUARDS_MAX: usize = 65_000;
+
 /// Entries that a rados pool asks a RADOS object for at a time.
 pub const RADOS_PAGE: u64 = 1024;
 

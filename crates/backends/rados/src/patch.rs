@@ -2,7 +2,8 @@
 use super::names::{CREATED, LOCK};
 use crate::librados::{Compare, ReadOp, WriteOp};
 use esker_backend::encoding::{Parts, put_bytes, put_u32};
-use esker_types::Result;
+use esker_types::limits::RADOS_GUARDS_MAX;
+use esker_types::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 
 /// The required state of the object.
@@ -18,7 +19,7 @@ pub(super) enum Base {
 }
 
 /// A comparison with an omap entry of the object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Guard {
     pub(super) key: Vec<u8>,
     pub(super) compare: Compare,
@@ -88,6 +89,7 @@ impl<'a> Patch<'a> {
 
     /// Reads nothing, if the conditions on a present object hold. The caller compares its version.
     pub(super) fn verification(&self) -> Result<ReadOp> {
+        self.check_guards()?;
         let mut op = ReadOp::new()?;
         op.add_comparison(LOCK, Compare::Equal, b"");
         for guard in &self.guards {
@@ -109,6 +111,13 @@ impl<'a> Patch<'a> {
     /// True if the conditions hold for an object of this version, apart from the guards.
     pub(super) fn has_base(&self, version: u64) -> bool {
         self.base == Base::Any || self.base == Base::Version(version)
+    }
+
+    /// The patch with one guard for each condition: Ceph limits their number.
+    pub(super) fn with_distinct_guards(mut self) -> Self {
+        self.guards.sort_unstable();
+        self.guards.dedup();
+        self
     }
 
     /// Locks the object for a transaction, if the conditions hold. A lock needs an object, so one that `is_missing` is
@@ -141,11 +150,20 @@ impl<'a> Patch<'a> {
 
     /// Adds the conditions to an operation: no transaction has locked the object, and the guards hold.
     fn guard(&self, op: &mut WriteOp) -> Result<()> {
+        self.check_guards()?;
         op.add_comparison(LOCK, Compare::Equal, b"");
         for guard in &self.guards {
             op.add_comparison(&guard.key, guard.compare, &guard.value);
         }
         Ok(())
+    }
+
+    /// Fails if there are more guards than an operation of Ceph can have.
+    fn check_guards(&self) -> Result<()> {
+        match self.guards.len() > RADOS_GUARDS_MAX {
+            true => Err(too_many_guards_error(self.guards.len())),
+            false => Ok(()),
+        }
     }
 
     /// Adds the changes of the patch to an operation of librados on its object.
@@ -206,9 +224,30 @@ impl<'a> Patch<'a> {
     }
 }
 
+#[cold]
+fn too_many_guards_error(count: usize) -> Error {
+    let message = format!(
+        "a change that depends on {count} entries of one RADOS object: a rados pool allows {RADOS_GUARDS_MAX} \
+         (RADOS_GUARDS_MAX): use smaller transactions"
+    );
+    Error::new(ErrorKind::Overflow, message).with_needed(count as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_guards_count_once_and_too_many_are_refused() {
+        let guard = |number: usize| Guard::new(&number.to_be_bytes(), Compare::Equal, b"");
+        let with = |guards: Vec<Guard>| Patch { guards, ..Patch::for_object("o.1") };
+        let twice = (0..=RADOS_GUARDS_MAX).map(|number| guard(number / 2)).collect();
+        let patch = with(twice);
+        assert_eq!(patch.check_guards().unwrap_err().kind(), ErrorKind::Overflow);
+        let patch = patch.with_distinct_guards();
+        assert_eq!(patch.guards.len(), RADOS_GUARDS_MAX / 2 + 1);
+        patch.check_guards().unwrap();
+    }
 
     #[test]
     fn conditions_on_a_missing_object_hold_if_they_require_nothing() {

@@ -14,8 +14,8 @@ use esker_backend::object::overlay::Overlay;
 use esker_backend::object::records::{Records, Stored};
 use esker_backend::object::tree::{AkeyPath, encode_akey, encode_dkey};
 use esker_types::limits::{
-    RADOS_CHUNKS_PER_TX_MAX, RADOS_DATA_MAX, RADOS_INLINE_MAX, RADOS_PIECE_INLINE_MAX,
-    RADOS_TRIES_MAX,
+    RADOS_CHUNKS_PER_TX_MAX, RADOS_DATA_MAX, RADOS_GUARDS_MAX, RADOS_INLINE_MAX,
+    RADOS_PIECE_INLINE_MAX, RADOS_TRIES_MAX,
 };
 use esker_types::ops::{Change, Cond, ReadTokens, Source, Update, Value, Write, WriteOp};
 use esker_types::{Epoch, Error, ErrorKind, Extent, FLAT_AKEY, ObjectId, Result};
@@ -185,9 +185,9 @@ impl Writer<'_> {
         writes: &[Write<'_>],
         tokens: Option<&ReadTokens>,
     ) -> Result<Option<Epoch>> {
-        let mut loaded = Loaded::default();
+        let (crowded, mut loaded) = (self.crowded_objects(writes)?, Loaded::default());
         for write in writes {
-            self.load(&mut loaded, write).await?;
+            self.load(&mut loaded, write, &crowded).await?;
         }
         self.apply_to(&loaded, writes, tokens).await
     }
@@ -243,8 +243,31 @@ impl Writer<'_> {
         Err(contended_error("of an array"))
     }
 
-    /// Reads the records that a write depends on: those it changes, and those that its conditions require.
-    async fn load(&self, loaded: &mut Loaded, write: &Write<'_>) -> Result<()> {
+    /// The RADOS objects in which the writes change more akeys than a change may have guards. It depends on the version of
+    /// these objects. The objects of chunks are not among them, because reading all their entries means their removal.
+    fn crowded_objects(&self, writes: &[Write<'_>]) -> Result<BTreeSet<String>> {
+        let mut counts = BTreeMap::new();
+        if writes.iter().map(|write| akeys_of(&write.op).1).sum::<usize>() > RADOS_GUARDS_MAX {
+            for write in writes {
+                let (dkey, count) = akeys_of(&write.op);
+                let dkey = encode_dkey(write.oid, dkey)?;
+                *counts.entry(names::table(write.oid, &dkey, self.targets)).or_default() += count;
+            }
+        }
+        counts.retain(|object, count: &mut usize| {
+            *count > RADOS_GUARDS_MAX && !names::is_chunk(object)
+        });
+        Ok(counts.into_keys().collect())
+    }
+
+    /// Reads the records that a write depends on: those it changes, and those that its conditions require. Of `crowded`
+    /// objects, it reads all akeys of the dkey.
+    async fn load(
+        &self,
+        loaded: &mut Loaded,
+        write: &Write<'_>,
+        crowded: &BTreeSet<String>,
+    ) -> Result<()> {
         let oid = write.oid;
         // `whole`: reads all akeys of the dkey (`true`), any one to see if it exists (`false`), or only those of the
         // write.
@@ -266,6 +289,7 @@ impl Writer<'_> {
         let mut wants = vec![(oid, object.clone(), Want::Keys(keys))];
         let prefix = names::entry(&dkey, &[]);
         match whole {
+            _ if crowded.contains(&object) => wants = vec![(oid, object, Want::All(prefix))],
             Some(true) => wants = vec![(oid, object, Want::All(prefix))],
             Some(false) => wants.push((oid, object, Want::Any(prefix))),
             None => {}
@@ -345,7 +369,8 @@ impl<'a> Work<'a> {
                 return stopped.map(|_| Outcome::Conflict);
             }
         }
-        let patches: Vec<_> = self.patches.into_values().filter(Patch::is_needed).collect();
+        let patches = self.patches.into_values().filter(Patch::is_needed);
+        let patches: Vec<_> = patches.map(Patch::with_distinct_guards).collect();
         let outcome = self.writing.space.commit(patches).await;
         match &outcome {
             Ok(Outcome::Done) => blobs.remove_old().await,
@@ -468,6 +493,15 @@ impl<'a> Work<'a> {
             };
             patch.remove = whole && !renewed && matches!(patch.base, Base::Version(_));
         }
+    }
+}
+
+/// The dkey and the number of the akeys that a write names. A punch of a whole dkey or object names none.
+fn akeys_of<'a>(op: &WriteOp<'a>) -> (&'a [u8], usize) {
+    match op {
+        WriteOp::Update { dkey, updates, .. } => (dkey, updates.len()),
+        WriteOp::PunchAkeys { dkey, akeys, .. } => (dkey, akeys.len()),
+        WriteOp::PunchDkey { .. } | WriteOp::PunchObject { .. } => (&[], 0),
     }
 }
 

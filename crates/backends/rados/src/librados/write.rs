@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int};
 use std::ptr;
 
 /// Comparison operators for values of an object's map. A missing value counts as empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Compare {
     /// Equal (`LIBRADOS_CMPXATTR_OP_EQ`).
     Equal = 1,
