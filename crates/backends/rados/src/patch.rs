@@ -190,11 +190,15 @@ impl<'a> Patch<'a> {
         !self.sets.is_empty() || !self.unsets.is_empty() || self.remove || self.proof
     }
 
+    /// Size of the entries that are set, in bytes of the record of a transaction.
+    pub(super) fn set_bytes(&self) -> usize {
+        self.sets.iter().map(|(key, value)| key.len() + value.len() + 8).sum()
+    }
+
     /// Size of the patch in the record of a transaction, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let sets = self.sets.iter().map(|(key, value)| key.len() + value.len() + 8);
         let unsets = self.unsets.iter().map(|key| key.len() + 4);
-        self.object.len() + 16 + sets.sum::<usize>() + unsets.sum::<usize>()
+        self.object.len() + 16 + self.set_bytes() + unsets.sum::<usize>()
     }
 
     /// Appends the encoded changes of the patch to `out`, without its conditions and data.

@@ -24,6 +24,10 @@ const ABORTED: &[u8] = b"a";
 /// How long to wait for a pending transaction of another client before aborting it.
 const PENDING_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Most bytes of keys and values that a transaction may set and still count as one that frees space. The removal of a
+/// file also sets the time of its directory.
+const FREEING_SETS_MAX: usize = 64 << 10;
+
 /// The state of the transaction that has locked an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resolution {
@@ -80,25 +84,33 @@ impl Space {
         let object = names::transaction(id);
         let mut op = WriteOp::new()?;
         op.create_new().write_full(&finish(record)).set([(STATE, PENDING)]);
+        if frees_space(patches) {
+            op.force_if_full();
+        }
         let done = self.io.write(&object, op).await;
         done.map(drop).map_err(|code| IoContext::error(code, "writing", &object))
     }
 
     /// Locks all objects for the transaction, in their order.
     async fn lock_all(&self, id: &[u8], patches: &[Patch<'_>]) -> Result<Outcome> {
+        let force = frees_space(patches);
         for patch in patches {
-            if self.lock(id, patch).await? == Outcome::Conflict {
+            if self.lock(id, patch, force).await? == Outcome::Conflict {
                 return Ok(Outcome::Conflict);
             }
         }
         Ok(Outcome::Done)
     }
 
-    /// Locks an object for the transaction, and resolves other transactions that have locked it.
-    async fn lock(&self, id: &[u8], patch: &Patch<'_>) -> Result<Outcome> {
+    /// Locks an object for the transaction, and resolves other transactions that have locked it. `force`: also if the
+    /// pool is full.
+    async fn lock(&self, id: &[u8], patch: &Patch<'_>, force: bool) -> Result<Outcome> {
         let mut is_missing = patch.base == Base::Absent;
         for _ in 0..RADOS_TRIES_MAX {
-            let op = patch.lock(id, is_missing)?;
+            let mut op = patch.lock(id, is_missing)?;
+            if force {
+                op.force_if_full();
+            }
             match self.io.write(&patch.object, op).await {
                 Ok(_) => return Ok(Outcome::Done),
                 // The object does not exist, or another client has created it meanwhile.
@@ -230,6 +242,13 @@ impl Space {
             None => self.unlock(object, id).await,
         }
     }
+}
+
+/// True if the patches remove something and set little. On a full pool, only such a transaction may add a record, because
+/// nothing could be removed otherwise.
+fn frees_space(patches: &[Patch<'_>]) -> bool {
+    let removes = patches.iter().any(|patch| patch.remove || !patch.unsets.is_empty());
+    removes && patches.iter().map(Patch::set_bytes).sum::<usize>() <= FREEING_SETS_MAX
 }
 
 /// Unlocks an object if the transaction has locked it, and the object existed before.

@@ -12,10 +12,6 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Makes an operation on a full pool fail instead of waiting for space
-/// (`LIBRADOS_OPERATION_FULL_TRY`).
-const FULL_TRY: c_int = 64;
-
 /// The code for a name that no object can have (`-EINVAL`).
 const BAD_NAME: c_int = -22;
 
@@ -67,8 +63,9 @@ impl IoContext {
             let Ok(name) = c_string(object) else { return BAD_NAME };
             let write = self.0.functions().rados_aio_write_op_operate;
             let (raw, context, no_time) = (op.raw(), self.0.raw, ptr::null_mut());
+            let flags = op.flags();
             // SAFETY: the operation is valid, and the name lives during the call, which copies both.
-            unsafe { write(raw, context, completion, name.as_ptr(), no_time, FULL_TRY) }
+            unsafe { write(raw, context, completion, name.as_ptr(), no_time, flags) }
         };
         Answer::begin(
             self.0.functions(),

@@ -5,6 +5,12 @@ use esker_types::Result;
 use std::ffi::{c_char, c_int};
 use std::ptr;
 
+/// Makes an operation on a full pool fail instead of waiting for space (`LIBRADOS_OPERATION_FULL_TRY`).
+const FULL_TRY: c_int = 64;
+
+/// Makes an operation succeed even if the pool is full (`LIBRADOS_OPERATION_FULL_FORCE`).
+const FULL_FORCE: c_int = 128;
+
 /// Comparison operators for values of an object's map. A missing value counts as empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Compare {
@@ -20,6 +26,7 @@ pub enum Compare {
 pub struct WriteOp {
     functions: &'static Functions,
     raw: *mut RawWrite,
+    flags: c_int,
 }
 
 // SAFETY: an operation may move between threads.
@@ -70,11 +77,23 @@ impl WriteOp {
     pub fn new() -> Result<Self> {
         let functions = functions()?;
         // SAFETY: it has no arguments.
-        Ok(Self { functions, raw: unsafe { (functions.rados_create_write_op)() } })
+        let raw = unsafe { (functions.rados_create_write_op)() };
+        Ok(Self { functions, raw, flags: FULL_TRY })
     }
 
     pub(crate) fn raw(&self) -> *mut RawWrite {
         self.raw
+    }
+
+    /// Flags of the operation for librados.
+    pub(crate) fn flags(&self) -> c_int {
+        self.flags
+    }
+
+    /// Makes the operation succeed even if the pool is full. Only for steps of a change that frees space.
+    pub fn force_if_full(&mut self) -> &mut Self {
+        self.flags |= FULL_FORCE;
+        self
     }
 
     /// Creates the object if it does not exist.

@@ -1,6 +1,8 @@
 //! Daemons that die, hang or are full, and clients that lack permission.
 use super::{Cluster, run};
 use crate::simple;
+use dfs::{Create, Dfs, MountOptions, NewDfs, Open};
+use esker::backend::NewContainer;
 use esker::{Access, Array, ArrayAttributes, Container, Kv, Pool, Wait};
 use esker_testing::{pause, wait_for};
 use esker_types::info::OpenMode;
@@ -213,14 +215,29 @@ fn write_until(
     last
 }
 
+/// A file system with one file of 3 MiB.
+fn namespace(cluster: &Cluster) -> Dfs {
+    let (pool, new) = (cluster.open(30), NewContainer::named("files"));
+    Dfs::create_container(&pool, &new, &NewDfs::default()).expect("a namespace");
+    let container = pool.open_container("files", OpenMode::ReadWrite).wait().expect("opening");
+    let files = Dfs::mount(container, MountOptions::default()).expect("mounting");
+    let node = files.root().create(b"file", &Create::with_mode(0o644)).expect("a file");
+    let file = node.open(Open::WRITE).expect("opening the file");
+    file.write_at(0, &vec![9; 3 << 20]).expect("writing the file");
+    file.close().expect("closing the file");
+    drop(node);
+    files
+}
+
 #[test]
 fn a_full_cluster_is_reported_and_recovers() {
     let Some(cluster) = Cluster::new(&[]) else { return };
     let (container, kv) = simple::kv(&cluster.open(30), "test").expect("opening");
-    let data = vec![9; 1_000_000];
+    let data = vec![9; 3 << 20];
     let before = array(&container, 1);
     write(&before, &data).expect("writing");
     expect_work(&kv, 0);
+    let files = namespace(&cluster);
 
     set_ratios(&cluster, ["0.00005", "0.00007", "0.0001"], false);
     let error = write_until(&container, 100..400, false).expect_err("the cluster is full");
@@ -231,6 +248,7 @@ fn a_full_cluster_is_reported_and_recovers() {
     before.read(&whole, Sink::One(&mut found), Access::Latest).wait().expect("reading");
     assert!(found == data && simple::is_there(&kv, 0, LENGTHS[1]).expect("reading"));
     before.destroy(Access::Latest).wait().expect("destroying an object of a full cluster");
+    files.root().unlink(b"file").expect("removing a file of a full cluster");
 
     set_ratios(&cluster, ["0.85", "0.9", "0.95"], true);
     write_until(&container, 400..700, true).expect("the cluster has space again");
