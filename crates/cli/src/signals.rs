@@ -10,16 +10,19 @@ use std::sync::atomic::AtomicBool;
 /// # Errors
 /// If a signal handler cannot be installed.
 pub fn listen(flag: &Arc<AtomicBool>) -> Result<()> {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    for signal in
-        [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(&status, *signal))
-    {
+    for signal in heeded(&[SIGINT, SIGTERM, SIGHUP]) {
         // Handlers run in this order: the first ends the process only if an earlier signal has set the flag.
         signal_hook::flag::register_conditional_default(signal, Arc::clone(flag))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(flag)))
             .map_err(|error| Error::io("listening to signals", &error))?;
     }
     Ok(())
+}
+
+/// The signals that this process does not ignore.
+pub(crate) fn heeded(signals: &[i32]) -> Vec<i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    signals.iter().copied().filter(|signal| !is_ignored(&status, *signal)).collect()
 }
 
 /// True if a process with this `/proc/PID/status` ignores a signal.

@@ -184,11 +184,12 @@ impl Served {
             _ => return Err(Errno::EOPNOTSUPP.into()),
         };
         self.before_change(number, caller.is_user())?;
-        Ok(match change {
+        match change {
             Change::Punch => file.punch(offset, len)?,
             Change::Zero => file.zero(offset, len, keeps)?,
             Change::Allocate => file.allocate(offset, len, keeps)?,
-        })
+        }
+        Ok(())
     }
 
     /// Serves `copy_file_range`: returns the number of bytes copied. If it is less than `len`, the source ended or the

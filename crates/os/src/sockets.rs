@@ -8,7 +8,7 @@ const PROBES: u32 = 3;
 
 /// Has the kernel end a connection after `time` if the machine of the peer does not answer any more: it lost its power or
 /// its network, and no process there could close the connection. A process that is only stopped keeps it, as its kernel
-/// answers.
+/// answers, unless so much data waits for that process that its kernel accepts no more.
 pub fn detect_lost_peer(socket: impl AsFd, time: Duration) -> std::io::Result<()> {
     let socket = socket.as_fd();
     let interval = time / (PROBES + 1);

@@ -8,7 +8,7 @@ use crate::format::keys::{DataKey, Table};
 use crate::format::record::{self, Body, Record, parse_entry};
 use crate::format::superblock::Superblock;
 use crate::index::entries;
-use crate::index::pages::{Plan, check_all};
+use crate::index::pages::{Plan, check_all, check_pinned};
 use crate::index::txn::Txn;
 use crate::io::folder::Folder;
 use crate::pool::{Pool, Progress, Purpose, declare_sound, refuse_damaged};
@@ -75,11 +75,9 @@ impl Pool {
             return Ok(CheckReport::of_damaged_pages(pages.pages));
         }
         let state = OpenPool::shared(&path, Purpose::Check)?;
-        if pages.is_unproven {
-            let problems = state.check_pinned_pages(&path)?;
-            if !problems.is_empty() {
-                return Ok(CheckReport::of_damaged_pages(problems));
-            }
+        let problems = state.check_pinned_pages(&path, &pages.unproven)?;
+        if !problems.is_empty() {
+            return Ok(CheckReport::of_damaged_pages(problems));
         }
         let mut report = CheckReport::default();
         state.check(repair, progress, &mut report)?;
@@ -88,14 +86,17 @@ impl Pool {
 }
 
 impl OpenPool {
-    /// Verifies the pages of all indexes while other processes commit. Returns the problems.
-    fn check_pinned_pages(&self, path: &Path) -> Result<Vec<String>> {
-        let pins = self.targets.iter().map(|target| target.index().read());
-        let pins = pins.collect::<Result<Vec<_>>>()?;
-        let plan = Plan { is_pinned: true, ..Plan::default() };
-        let found = check_all(&Folder::open(path)?, plan)?;
-        drop(pins);
-        Ok(found.pages)
+    /// Verifies the pages of the indexes of some targets while other processes commit. Returns the problems. Only one index
+    /// at a time is pinned, since its writers cannot reuse pages meanwhile.
+    fn check_pinned_pages(&self, path: &Path, targets: &[u32]) -> Result<Vec<String>> {
+        let pool = Folder::open(path)?;
+        let mut problems = Vec::new();
+        for target in self.targets.iter().filter(|target| targets.contains(&target.number())) {
+            let pin = target.index().read()?;
+            problems.append(&mut check_pinned(&pool, target.number())?);
+            drop(pin);
+        }
+        Ok(problems)
     }
 
     /// Runs a check. During a repair, other processes cannot open the pool.

@@ -35,8 +35,8 @@ pub(crate) struct Damage {
     pub(crate) pages: Vec<String>,
     /// Records on sound pages that do not match their checksums.
     pub(crate) records: Vec<String>,
-    /// True if other processes changed an index during each attempt. Damage in it was not reported.
-    pub(crate) is_unproven: bool,
+    /// Targets whose index other processes changed during each attempt. Damage in it was not reported.
+    pub(crate) unproven: Vec<u32>,
 }
 
 /// How indexes are verified.
@@ -70,12 +70,18 @@ pub(crate) fn check_all(pool: &Folder, plan: Plan) -> Result<Damage> {
     });
     let mut damage = Damage::default();
     for checked in found.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
-        let Damage { pages, records, is_unproven } = checked?;
+        let Damage { pages, records, unproven } = checked?;
         damage.pages.extend(pages);
         damage.records.extend(records);
-        damage.is_unproven |= is_unproven;
+        damage.unproven.extend(unproven);
     }
     Ok(damage)
+}
+
+/// Verifies the index file of target `number`, which has a read transaction until this returns. Returns the damaged pages.
+pub(crate) fn check_pinned(pool: &Folder, number: u32) -> Result<Vec<String>> {
+    let plan = Plan { is_pinned: true, ..Plan::default() };
+    Ok(check_target(pool, &Superblock::read_in(pool)?, number, plan)?.pages)
 }
 
 /// Verifies the index file of one target. The messages name the target.
@@ -86,12 +92,14 @@ fn check_target(pool: &Folder, superblock: &Superblock, number: u32, plan: Plan)
     let file = index.and_then(|index| index.file(DATA, Use::Read, superblock.file_permissions()));
     let file = file.map_err(missing_part_error)?;
     let bytes = superblock.index_file_bytes();
-    let found = check(&file, bytes, plan);
+    let Some(found) = check(&file, bytes, plan) else {
+        return Ok(Damage { unproven: vec![number], ..Damage::default() });
+    };
     let tell = |trouble: String| format!("target {number}, index: {trouble}");
     let pages = truncation_problem(&file, bytes).into_iter().chain(found.pages);
     let pages = pages.map(tell).collect();
     let records = found.records.into_iter().map(tell).collect();
-    Ok(Damage { pages, records, is_unproven: found.is_unproven })
+    Ok(Damage { pages, records, ..Damage::default() })
 }
 
 /// Describes an index file that is shorter than `wanted` bytes; `None` if it is long enough.
@@ -101,8 +109,9 @@ fn truncation_problem(file: &File, wanted: u64) -> Option<String> {
 }
 
 /// Verifies an index file that must have `bytes` bytes. If it is not pinned, concurrent commits may reuse pages during
-/// the walk, so damage counts only if the newest meta page was the same before and after.
-fn check(file: &File, bytes: u64, plan: Plan) -> Damage {
+/// the walk, so damage counts only if the newest meta page was the same before and after. `None` if it changed during each
+/// attempt.
+fn check(file: &File, bytes: u64, plan: Plan) -> Option<Damage> {
     for _ in 0..ATTEMPTS {
         let before = newest_meta(file);
         let damage = match &before {
@@ -112,10 +121,10 @@ fn check(file: &File, bytes: u64, plan: Plan) -> Damage {
         let is_sound = damage.pages.is_empty() && damage.records.is_empty();
         let is_pinned = plan.is_pinned && before.is_ok();
         if is_sound || is_pinned || newest_meta(file) == before {
-            return damage;
+            return Some(damage);
         }
     }
-    Damage { is_unproven: true, ..Damage::default() }
+    None
 }
 
 /// The meta page that LMDB would use. LMDB requires both meta pages to be valid.
@@ -157,7 +166,7 @@ fn check_state(file: &File, meta: &Meta, bytes: u64, checksums: bool) -> Damage 
     walk.tree(&meta.free, Keys::Numbers);
     walk.tree(&meta.main, Keys::Bytes);
     let pages = walk.problems;
-    Damage { pages, records: checksums.broken, is_unproven: false }
+    Damage { pages, records: checksums.broken, ..Damage::default() }
 }
 
 /// Verifies the checksums of records, if `wanted`.
@@ -230,7 +239,7 @@ mod tests {
         }
 
         fn problems(&self) -> Vec<String> {
-            check(&File::open(self.file()).unwrap(), BYTES, Plan::default()).pages
+            check(&File::open(self.file()).unwrap(), BYTES, Plan::default()).unwrap().pages
         }
     }
 
@@ -249,6 +258,15 @@ mod tests {
                 sample.grow(mode, keys / 2);
                 assert_eq!(sample.problems(), [""; 0], "{mode:?}, {keys} keys, again");
             }
+        }
+    }
+
+    /// Sets a flag when it is dropped, also by a panic.
+    struct AtEnd<'a>(&'a AtomicBool);
+
+    impl Drop for AtEnd<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
         }
     }
 
@@ -277,10 +295,10 @@ mod tests {
             let plan = Plan { is_pinned: true, ..Plan::default() };
             let find = |_| {
                 let _pin = index.read().unwrap();
-                check(&file, BYTES, plan)
+                check(&file, BYTES, plan).unwrap()
             };
+            let _stop = AtEnd(&is_over);
             let found: Vec<_> = (0..100).map(find).collect();
-            is_over.store(true, Ordering::Relaxed);
             assert!(found.iter().all(|damage| damage.pages.len() == 1), "{found:?}");
         });
     }

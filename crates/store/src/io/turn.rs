@@ -6,8 +6,8 @@
 //! writers spin for a short time. Then they sleep on the word for a limited time, and check whether the owner of the
 //! turn is alive.
 //!
-//! The word only decides which writer waits. LMDB's lock excludes other writers, so it does no harm if a turn is taken
-//! from a live process by mistake.
+//! The word only decides which writer waits. If a turn is taken from a live process by mistake, LMDB's lock still excludes
+//! other writers, and the thread sleeps on that lock.
 use super::map::SharedAtomics;
 use crate::sync::{expect_may_wait, spin};
 use esker_types::Result;
@@ -19,9 +19,9 @@ use std::time::Duration;
 const WAITERS: u64 = 1 << 31;
 /// Time for which a thread sleeps before it checks whether the owner is alive.
 const SLEEP: Duration = Duration::from_millis(10);
-/// Complete sleeps during one turn of a live process after which a thread takes the turn: 5 s. No commit takes that
-/// long, unless the medium stalls. So the word is damaged, and nobody would end the turn.
-const SLEEPS_MAX: u32 = if cfg!(test) { 20 } else { 500 };
+/// Complete sleeps, one after the other and with the same live owner, after which a thread takes the turn: 30 s. No
+/// commit takes that long, unless the medium stalls. So the word is damaged, and nobody would end the turn.
+const SLEEPS_MAX: u32 = if cfg!(test) { 20 } else { 3000 };
 
 /// The turn word of an index, and the number of the process that uses it.
 pub(crate) struct TurnWord {
@@ -77,21 +77,16 @@ impl TurnWord {
 
     /// Ends the turn of this process.
     pub(crate) fn end(&self) {
-        end(&self.atomics, self.at);
+        Self::end_turn_of(&self.atomics, self.at, self.process);
     }
 
-    /// Ends the turn of a dead process that had this number.
-    pub(crate) fn end_dead_turn(atomics: &SharedAtomics, at: usize, process: u64) {
-        if atomics[at].load(Ordering::Relaxed) & !WAITERS == process {
-            end(atomics, at);
+    /// Ends the turn of a process, unless it was taken from that, and wakes one of the writers that sleep on the word.
+    pub(crate) fn end_turn_of(atomics: &SharedAtomics, at: usize, process: u64) {
+        let ended = |word: u64| (word & !WAITERS == process).then_some(0);
+        let word = atomics[at].fetch_update(Ordering::Release, Ordering::Relaxed, ended);
+        if word.is_ok_and(|word| word & WAITERS != 0) {
+            atomics.wake_one(at);
         }
-    }
-}
-
-/// Ends a turn, and wakes one of the writers that sleep on the word.
-fn end(atomics: &SharedAtomics, at: usize) {
-    if atomics[at].swap(0, Ordering::Release) & WAITERS != 0 {
-        atomics.wake_one(at);
     }
 }
 
@@ -115,6 +110,10 @@ mod tests {
             word.end();
             assert_eq!(atomics[0].load(Ordering::Relaxed), 0);
         }
+        // The owner from which the turn was taken does not end the turn of another.
+        atomics[0].store(3, Ordering::Relaxed);
+        word.end();
+        assert_eq!(atomics[0].load(Ordering::Relaxed), 3);
         std::fs::remove_file(&path).unwrap();
     }
 }

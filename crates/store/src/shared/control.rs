@@ -411,7 +411,7 @@ impl Control {
                 let (id, owner) = parse_writer_word(word);
                 (owner == slot).then(|| writer_word(id, ProcessSlot::NOBODY))
             });
-            TurnWord::end_dead_turn(&self.shared, TURNS + number as usize, process);
+            TurnWord::end_turn_of(&self.shared, TURNS + number as usize, process);
         }
     }
 

@@ -37,9 +37,9 @@ pub const REQUESTS_MAX: usize = 256;
 /// Time after which a request fails with `TimedOut`.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long the machine of an engine may be unreachable before the connection to it is lost. A request in progress is
-/// then sent again, before it fails with `TimedOut`.
-pub const ENGINE_LOST_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long the machine of an engine may be unreachable before the connection to it is lost. More than
+/// [`REQUEST_TIMEOUT`]: the kernel also counts the time for which a busy engine leaves requests in the network.
+pub const ENGINE_LOST_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Timeout of connecting to a node, and then of the handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

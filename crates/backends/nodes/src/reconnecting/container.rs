@@ -169,13 +169,20 @@ async fn lease_all(container: &dyn OpenContainer, oids: &[ObjectId]) -> Result<(
     Ok(())
 }
 
-/// Ends leases. True for each that was the last one of an object that is to be removed.
-async fn release_all(container: &dyn OpenContainer, oids: &[ObjectId]) -> Result<Vec<bool>> {
+/// Ends leases. True for each that was the last one of an object that is to be removed. After an error, the first ones may
+/// have ended.
+async fn release_all(
+    container: &dyn OpenContainer,
+    oids: &[ObjectId],
+) -> (Vec<bool>, Option<Error>) {
     let mut last = Vec::with_capacity(oids.len());
     for oids in oids.chunks(LEASES_AT_ONCE) {
-        last.extend(container.release_each(oids).await?);
+        match container.release_each(oids).await {
+            Ok(each) => last.extend(each),
+            Err(error) => return (last, Some(error)),
+        }
     }
-    Ok(last)
+    (last, None)
 }
 
 /// Ends leases of a container that was just opened, and closes it. Objects that were unlinked meanwhile stay, because
@@ -277,14 +284,11 @@ impl ReconnectingContainer {
         let Some((remote, container)) = current.filter(|_| !ours.is_empty()) else {
             return Ok(vec![false; oids.len()]);
         };
-        let last = match release_all(&*container, &ours).await {
-            Err(_) if remote.is_over() => vec![false; ours.len()],
-            Err(error) => {
-                remote.connection.end(&error);
-                return Err(error);
-            }
-            Ok(last) => last,
-        };
+        let (last, error) = release_all(&*container, &ours).await;
+        if let Some(error) = error.filter(|_| !remote.is_over()) {
+            remote.connection.end(&error);
+            return Err(error);
+        }
         let mut last = last.into_iter();
         Ok(held.into_iter().map(|held| held && last.next().unwrap_or(false)).collect())
     }

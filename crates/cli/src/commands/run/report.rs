@@ -1,4 +1,5 @@
 //! `esker run --report`: running a program to its end, and the report about its calls.
+use crate::signals::heeded;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -11,10 +12,8 @@ use std::sync::atomic::AtomicBool;
 /// Runs the program to its end. It gets the signals that ask this process to end. Signals of the terminal reach the
 /// program too, so this process ignores them.
 pub(super) fn wait(command: &mut Command) -> std::io::Result<ExitStatus> {
-    let ignored = ignored_signals();
-    let forwarded = [SIGHUP, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     // Before the start: a signal that arrives during it is kept. Ignored signals stay ignored in the program.
-    let mut signals = Signals::new(forwarded)?;
+    let mut signals = Signals::new(heeded(&[SIGHUP, SIGTERM]))?;
     let mut child = command.spawn()?;
     let unused = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGQUIT] {
@@ -42,13 +41,6 @@ fn send(pid: Pid, signal: i32) {
     if let Some(signal) = Signal::from_named_raw(signal) {
         let _ = kill_process(pid, signal);
     }
-}
-
-/// Signals that this process ignores, such as under `nohup`: bit N-1 stands for signal N.
-fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    ignored.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// The report of a run: the lines of all its processes, added up.
