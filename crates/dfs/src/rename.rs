@@ -68,6 +68,7 @@ impl Node {
         let rename = Rename { from: self, name, to, new_name, mode };
         let moved = rename.run()?;
         let Some(moved) = moved else { return Ok(()) };
+        rename.note_late_opens(&moved);
         rename.note_done(&moved)
     }
 
@@ -96,7 +97,10 @@ pub fn rename_all(renames: &[Rename<'_>]) -> Result<()> {
         renames.iter().map(|one| one.attempt_file(access)).collect::<Result<_>>()
     })?;
     let done = renames.iter().zip(moved).map(|(rename, moved)| match moved {
-        Some(moved) => rename.note_done(&moved),
+        Some(moved) => {
+            rename.note_late_opens(&moved);
+            rename.note_done(&moved)
+        }
         None => Ok(()),
     });
     // An error does not leave the others undone: their files would keep the replaced content.
@@ -124,7 +128,7 @@ impl Rename<'_> {
     }
 
     /// Renames like [`Node::rename`], but only if a condition holds, and stores extended attributes with the entry in
-    /// the same transaction.
+    /// the same transaction. No other process opens the file by its former, temporary name meanwhile.
     pub(crate) fn run_if(&self, with: Conditions<'_>) -> Result<()> {
         self.check()?;
         let moved = self.from.fs().transact(|access| self.attempt(access, Some(with)))?;
@@ -256,6 +260,20 @@ impl Rename<'_> {
             .any(|node| node.oid() == dir.oid)
     }
 
+    /// After the commit: stores the new locations of files that other processes have opened during the rename. After an
+    /// error, such a process cannot set attributes of the file, but the rename is done all the same.
+    fn note_late_opens(&self, moved: &Moved) {
+        let note = |oid, place| {
+            let _ = orphans::store_location_if_opened(self.from.fs(), oid, place);
+        };
+        if !moved.is_located.0 {
+            note(moved.inode.oid, (self.to, self.new_name));
+        }
+        if let (false, Some(other)) = (moved.is_located.1, &moved.other) {
+            note(other.oid, (self.from, self.name));
+        }
+    }
+
     /// After the commit: updates the caches of this process, and frees the content of a replaced file.
     fn note_done(&self, moved: &Moved) -> Result<()> {
         let mounted = self.from.fs().mounted();
@@ -266,25 +284,13 @@ impl Rename<'_> {
         if self.from.oid() != self.to.oid() {
             self.to.note_entries_changed();
         }
-        if !moved.is_located.0 {
-            note_late_open(&moved.inode, (self.to, self.new_name));
-        }
         match (self.mode, &moved.other) {
             (RenameMode::Exchange, Some(other)) => {
                 mounted.note_move(other, &location(self.from, self.name));
-                if !moved.is_located.1 {
-                    note_late_open(other, (self.from, self.name));
-                }
                 Ok(())
             }
             (_, Some(other)) => self.to.free_content(other, moved.is_orphan),
             (_, None) => Ok(()),
         }
     }
-}
-
-/// After the commit: stores the new location of a file that another process has opened during the rename. After an error,
-/// that process cannot set attributes of the file, but the rename is done all the same.
-fn note_late_open(inode: &Inode, place: (&Node, &[u8])) {
-    let _ = orphans::store_location_if_opened(place.0.fs(), inode.oid, place);
 }

@@ -240,6 +240,21 @@ fn repair_replaces_damaged_entry_of_lost_and_found() {
     assert_eq!(read(&found), b"what the file holds");
 }
 
+/// The repair links the object under the name that it was to remove.
+#[test]
+fn damaged_entry_in_lost_and_found_is_replaced() {
+    let place = Place::new("damaged-in-lost-and-found");
+    let dir = place.node(b"/dir");
+    let oid = dir.lookup(b"file").unwrap().oid();
+    place.put_inode(&dir, b"file", &[0; 88]);
+    let (_, place) = place.repair();
+    let path = format!("/lost+found/{oid}");
+    place.put_inode(&place.node(b"/lost+found"), oid.to_string().as_bytes(), &[0; 88]);
+    let (report, place) = place.repair();
+    assert_eq!(report.repaired, 2, "{report:?}");
+    assert_eq!(read(&place.node(path.as_bytes())), b"what the file holds");
+}
+
 /// The entry had the chunk size. With another one, the content would be read from the wrong offsets.
 #[test]
 fn restored_files_of_any_chunk_size_have_their_content() {

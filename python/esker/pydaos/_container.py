@@ -127,8 +127,10 @@ class DCont:
                 if len(values):
                     array.write(0, values)
             except BaseException:
+                # Another process may have destroyed the object and given the name to its own.
                 with contextlib.suppress(errors.Error, DObjNotFound):
-                    self._remove(name)
+                    if self._entry_of(name)[1] == oid:
+                        self._remove(name)
                 raise
         return DArray(name, array, self, values.dtype)
 

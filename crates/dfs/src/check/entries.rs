@@ -125,7 +125,7 @@ impl Check<'_> {
         }
     }
 
-    /// Removes a damaged entry, or records that the repair removes it later: see [`Self::remove_damaged_entries`].
+    /// Removes a damaged entry, or records that the repair removes it later: see [`Self::mend_entries`].
     /// Returns true: that repairs the damage.
     fn remove_entry(&mut self, dir: &Object, name: &[u8]) -> Result<bool> {
         // The repair needs this name for a directory.
@@ -137,18 +137,25 @@ impl Check<'_> {
         Ok(true)
     }
 
-    /// Removes the damaged entries that a repair has found, after it has linked the objects that they named. A repair
-    /// that is interrupted before leaves the entries, by which the next one knows that names are lost.
-    pub(super) fn remove_damaged_entries(&mut self) -> Result<()> {
-        std::mem::take(&mut self.removals).into_iter().try_for_each(|(dir, name)| {
-            self.object(dir).punch_dkey(&name, Cond::NONE, Access::Latest).wait()
-        })
+    /// Removes the damaged entries and sets the missing marks that a repair has found, after it has linked the objects
+    /// without names. A repair that is interrupted before leaves both, by which the next one knows that names are lost.
+    pub(super) fn mend_entries(&mut self) -> Result<()> {
+        for (dir, name) in std::mem::take(&mut self.removals) {
+            let dir = self.object(dir);
+            // The repair may have linked an object under this name.
+            if matches!(self.inspect(&dir, &name)?.1, Some(Damage::Remove(_))) {
+                dir.punch_dkey(&name, Cond::NONE, Access::Latest).wait()?;
+            }
+        }
+        let unmarked = std::mem::take(&mut self.unmarked);
+        unmarked.into_iter().try_for_each(|oid| entry::mark(&self.object(oid), Access::Latest))
     }
 
-    /// Records a directory without its mark. A repair sets the mark.
+    /// Records a directory without its mark. A repair sets the mark at its end.
     fn report_unmarked(&mut self, oid: ObjectId, path: &[u8]) -> Result<()> {
         self.found(path, Trouble::Unmarked, |check| {
-            entry::mark(&check.object(oid), Access::Latest).map(|()| true)
+            check.unmarked.push(oid);
+            Ok(true)
         })
     }
 

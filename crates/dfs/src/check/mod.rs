@@ -17,6 +17,7 @@ pub use unnamed::{Unnamed, treat_unnamed};
 
 use crate::entry;
 use crate::inode::{Inode, Kind};
+use crate::node::Node;
 use crate::orphans;
 use crate::superblock::{ROOT_NAME, Roots, Superblock};
 use esker::types::info::OpenMode;
@@ -67,7 +68,7 @@ pub fn check(
     check.named.reserve(objects.len());
     check.tree()?;
     check.objects(objects)?;
-    check.remove_damaged_entries()?;
+    check.mend_entries()?;
     Ok(check.report)
 }
 
@@ -96,6 +97,10 @@ struct Check<'a> {
     names_lost: bool,
     /// Damaged entries that a repair removes at its end: the directory and the name.
     removals: Vec<(ObjectId, Box<[u8]>)>,
+    /// Directories whose mark a repair sets at its end.
+    unmarked: Vec<ObjectId>,
+    /// The directory in which a repair links objects, once it has linked one.
+    lost_and_found: Option<Node>,
     report: CheckReport,
     watch: &'a mut dyn FnMut(u64),
 }
@@ -118,6 +123,8 @@ impl<'a> Check<'a> {
             twice: Vec::new(),
             names_lost: false,
             removals: Vec::new(),
+            unmarked: Vec::new(),
+            lost_and_found: None,
             report: CheckReport::default(),
             watch,
         }

@@ -144,8 +144,7 @@ impl Check<'_> {
     /// lost if damage may have removed its name; a repair then links it in `/lost+found`.
     fn stray(&mut self, oid: ObjectId) -> Result<()> {
         let kind = self.kind_of(oid)?;
-        let may_be_lost =
-            matches!(kind, Stray::File(1..)) && !orphans::is_removed(self.container, oid)?;
+        let may_be_lost = matches!(kind, Stray::File(1..)) && !self.is_removed(oid)?;
         match kind {
             Stray::Gone => return Ok(()),
             _ if may_be_lost && self.names_lost => {
@@ -160,6 +159,14 @@ impl Check<'_> {
             return Ok(());
         }
         self.clear(oid, may_be_lost)
+    }
+
+    /// True if a file without a name was removed. False if that cannot be read: then its name may be lost.
+    fn is_removed(&self, oid: ObjectId) -> Result<bool> {
+        match orphans::is_removed(self.container, oid) {
+            Err(error) if is_damage(&error) => Ok(false),
+            removed => removed,
+        }
     }
 
     /// Links a leftover in `/lost+found` if it is a file that may have lost its name without a trace, and removes it
@@ -224,19 +231,28 @@ impl Check<'_> {
         }
     }
 
-    /// Enters an object in `/lost+found`, under its id as the name. Creates the directory if it is missing. Always
-    /// returns true, since the damage is then repaired.
+    /// Enters an object in `/lost+found`, under its id as the name. Always returns true, since the damage is then
+    /// repaired.
     fn link(&mut self, oid: ObjectId, kind: Kind) -> Result<bool> {
+        let dir = self.lost_and_found()?;
+        let chunk_size = if kind == Kind::File { self.likely_chunk_size(oid)? } else { 0 };
+        self.link_in(&dir, oid, kind, chunk_size)?;
+        self.named.extend([oid, dir.oid()]);
+        Ok(true)
+    }
+
+    /// The directory `/lost+found`, which is created if it is missing.
+    fn lost_and_found(&mut self) -> Result<Node> {
+        if let Some(dir) = &self.lost_and_found {
+            return Ok(dir.clone());
+        }
         let fs = Dfs::mount(self.container.clone(), MountOptions::default())?;
         let root = fs.root();
         let dir = match root.mkdir(LOST_AND_FOUND, &Create::with_mode(0o700)) {
             Err(error) if error.kind() == ErrorKind::Exists => root.lookup(LOST_AND_FOUND)?,
             made => made?,
         };
-        let chunk_size = if kind == Kind::File { self.likely_chunk_size(oid)? } else { 0 };
-        self.link_in(&dir, oid, kind, chunk_size)?;
-        self.named.extend([oid, dir.oid()]);
-        Ok(true)
+        Ok(self.lost_and_found.insert(dir).clone())
     }
 
     /// Enters an object in a directory, under its id as the name. The new inode belongs to the user of this process.
