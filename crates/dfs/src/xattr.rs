@@ -84,7 +84,7 @@ impl Node {
     /// Sets extended attributes and removes others in one transaction. Those to remove may be missing.
     ///
     /// # Errors
-    /// As [`Node::set_xattr`].
+    /// The errors of [`Node::set_xattr`].
     pub fn change_xattrs(&self, set: &[(&[u8], &[u8])], remove: &[&[u8]]) -> Result<()> {
         self.fs().check_writable()?;
         set.iter().try_for_each(|(_, value)| check_value(value))?;

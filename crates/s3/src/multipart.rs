@@ -159,7 +159,7 @@ impl Service {
                     // Another request has completed or aborted the upload in the meantime.
                     let gone = Begun::find(&bucket, &put.place.key, &input.upload_id).err();
                     let done = repeated(&put.place, gone.unwrap_or(fault))?;
-                    // As above, by a server of an earlier version.
+                    // A server of an earlier version has published it, and was killed, as above.
                     begun.abort()?;
                     Ok::<_, Fault>(done)
                 })?

@@ -310,7 +310,7 @@ mod tests {
             let nodes = page::nodes(&page, number, PageKind::Branch).unwrap();
             match nodes[0].content {
                 Content::Child(child) => child,
-                _ => panic!("page {number} is no branch"),
+                _ => panic!("page {number} is not a branch"),
             }
         })
     }
