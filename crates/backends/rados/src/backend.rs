@@ -122,10 +122,11 @@ impl Shared {
     }
 
     /// The container `listed`, as it was just read from the registry. It is added to the table. If another client has
-    /// destroyed the container that this process knows, and created one with the same UUID, the known one is retired.
+    /// destroyed the container that this process knows, and created one with the same UUID later, the known one is
+    /// retired. Another thread may know the later one already: then that stays.
     pub(super) fn note(&self, listed: &Listed) -> Arc<Container> {
         let known = self.known(listed);
-        if known.listed.info.created == listed.info.created {
+        if known.listed.info.created >= listed.info.created {
             return known;
         }
         known.handles.retire();

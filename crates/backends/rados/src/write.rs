@@ -186,8 +186,9 @@ impl Writer<'_> {
         tokens: Option<&ReadTokens>,
     ) -> Result<Option<Epoch>> {
         let (crowded, mut loaded) = (self.crowded_objects(writes)?, Loaded::default());
+        let mut crowded = Crowded { objects: crowded, dkeys: BTreeSet::new() };
         for write in writes {
-            self.load(&mut loaded, write, &crowded).await?;
+            self.load(&mut loaded, write, &mut crowded).await?;
         }
         self.apply_to(&loaded, writes, tokens).await
     }
@@ -261,12 +262,12 @@ impl Writer<'_> {
     }
 
     /// Reads the records that a write depends on: those it changes, and those that its conditions require. Of `crowded`
-    /// objects, it reads all akeys of the dkey.
+    /// objects, it reads all akeys of the dkey, once.
     async fn load(
         &self,
         loaded: &mut Loaded,
         write: &Write<'_>,
-        crowded: &BTreeSet<String>,
+        crowded: &mut Crowded,
     ) -> Result<()> {
         let oid = write.oid;
         // `whole`: reads all akeys of the dkey (`true`), any one to see if it exists (`false`), or only those of the
@@ -288,14 +289,25 @@ impl Writer<'_> {
         let keys: Vec<_> = akeys.iter().map(key).collect::<Result<_>>()?;
         let mut wants = vec![(oid, object.clone(), Want::Keys(keys))];
         let prefix = names::entry(&dkey, &[]);
+        let is_crowded = crowded.objects.contains(&object);
         match whole {
-            _ if crowded.contains(&object) => wants = vec![(oid, object, Want::All(prefix))],
+            _ if is_crowded && !crowded.dkeys.insert((object.clone(), prefix.clone())) => {
+                return Ok(());
+            }
+            _ if is_crowded => wants = vec![(oid, object, Want::All(prefix))],
             Some(true) => wants = vec![(oid, object, Want::All(prefix))],
             Some(false) => wants.push((oid, object, Want::Any(prefix))),
             None => {}
         }
         loaded.read(&self.space, wants).await
     }
+}
+
+/// RADOS objects in which writes change more akeys than a change may have guards, and those of their dkeys whose akeys
+/// were read.
+struct Crowded {
+    objects: BTreeSet<String>,
+    dkeys: BTreeSet<(String, Vec<u8>)>,
 }
 
 /// Computed changes, as patches of RADOS objects.

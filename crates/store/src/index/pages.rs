@@ -11,7 +11,7 @@ use crate::format::superblock::{PAGE, Superblock};
 use crate::format::{record, superblock};
 use crate::io::folder::{Folder, Use, missing_part_error};
 pub(crate) use damaged_index::{DamagedIndex, Finding};
-use esker_types::Result;
+use esker_types::{Error, ErrorKind, Result};
 use page::Meta;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -81,7 +81,12 @@ pub(crate) fn check_all(pool: &Folder, plan: Plan) -> Result<Damage> {
 /// Verifies the index file of target `number`, which has a read transaction until this returns. Returns the damaged pages.
 pub(crate) fn check_pinned(pool: &Folder, number: u32) -> Result<Vec<String>> {
     let plan = Plan { is_pinned: true, ..Plan::default() };
-    Ok(check_target(pool, &Superblock::read_in(pool)?, number, plan)?.pages)
+    let found = check_target(pool, &Superblock::read_in(pool)?, number, plan)?;
+    if found.unproven.is_empty() {
+        return Ok(found.pages);
+    }
+    let message = format!("the index of target {number} changes too fast to be checked: repeat it");
+    Err(Error::new(ErrorKind::Busy, message))
 }
 
 /// Verifies the index file of one target. The messages name the target.
@@ -195,7 +200,6 @@ mod tests {
     use super::page::{Content, PageKind};
     use super::*;
     use crate::index::lmdb::{Index, Mode};
-    use esker_types::ErrorKind;
     use std::path::PathBuf;
     use std::sync::atomic::AtomicBool;
 

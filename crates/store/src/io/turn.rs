@@ -19,9 +19,9 @@ use std::time::Duration;
 const WAITERS: u64 = 1 << 31;
 /// Time for which a thread sleeps before it checks whether the owner is alive.
 const SLEEP: Duration = Duration::from_millis(10);
-/// Complete sleeps, one after the other and with the same live owner, after which a thread takes the turn: 30 s. No
+/// Complete sleeps, one after the other and with the same live owner, after which a thread takes the turn: 15 s. No
 /// commit takes that long, unless the medium stalls. So the word is damaged, and nobody would end the turn.
-const SLEEPS_MAX: u32 = if cfg!(test) { 20 } else { 3000 };
+const SLEEPS_MAX: u32 = if cfg!(test) { 20 } else { 1500 };
 
 /// The turn word of an index, and the number of the process that uses it.
 pub(crate) struct TurnWord {
