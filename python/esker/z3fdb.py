@@ -126,10 +126,12 @@ class SimpleStoreBuilder:
         unknown = {name for name in named if name not in values}
         lacking = {name for name, several in values.items() if len(several) > 1 and name not in named}
         twice = {name for name in named if named.count(name) > 1}
+        nowhere = {name for name, several in values.items() if not several}
         for names, why in (
             (unknown, "the request does not have it"),
             (lacking, "it has several values, and must be in the keys of an axis"),
             (twice, "it is in the keys of more than one axis"),
+            (nowhere, "no field of the request has a value for it"),
         ):
             if names:
                 raise Z3fdbError(f"{', '.join(sorted(names))}: {why}")

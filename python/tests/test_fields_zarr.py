@@ -343,6 +343,7 @@ def test_chunks_of_a_fixed_size(shared):
         ),
         ([({"levels": 1}, [])], {}, "levels"),
         ([({"param": 1}, [])], {}, "no field of the view"),
+        ([(PL[0] | {"param": 1, "levelist": "all"}, PL[1])], {}, "levelist: no field of the request"),
         ([PL], {"first": [NUMBER, AxisDefinition(["step"], Chunking.FixedSizeChunk(3))]}, "chunks of 3"),
     ],
     ids=str,

@@ -7,7 +7,7 @@ use esker::backend::{NewContainer, OpenContainer, Reply};
 use esker::copy::{Drain, Options, Progress};
 use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Source};
-use esker::types::{ErrorKind, Extent, ObjectType};
+use esker::types::{Epoch, ErrorKind, Extent, ObjectType};
 use esker::{Access, ArrayAttributes, Container, Pool, Wait};
 use esker_conformance::between::{Interceptor, PoolBetween};
 use std::collections::BTreeMap;
@@ -138,6 +138,9 @@ fn unsupported_drains_are_rejected() {
     assert_eq!(kind(&other, &there), Some(ErrorKind::Exists));
     container(&here, "to");
     assert_eq!(kind(&from, &here), Some(ErrorKind::Exists));
+    let of_snapshot = Options { snapshot: Some(Epoch(1)), ..options.clone() };
+    let refused = Drain::begin(&from, &there, "new", false, &of_snapshot, &progress).err();
+    assert_eq!(refused.map(|error| error.kind()), Some(ErrorKind::Invalid));
 }
 
 /// Every acknowledged write ends up in the target, whenever the rounds take place. The drain is restarted after every
@@ -275,6 +278,26 @@ impl Interceptor for Syncs {
         self.0.fetch_add(1, Ordering::Relaxed);
         of.sync()
     }
+}
+
+/// A job may set an attribute after its last object was copied, or have no objects.
+#[test]
+fn attributes_without_changed_objects_are_copied() {
+    let folder = Folder::new();
+    let from = container(&folder.pool("native"), "from");
+    let there = folder.pool("posix");
+    let value = |name: &str| {
+        let to = there.open_container("to", OpenMode::ReadOnly).wait().unwrap();
+        to.attributes().get(name).wait().unwrap()
+    };
+    from.attributes().set("early", b"yes").wait().unwrap();
+    drain_all(&from, &there);
+    assert_eq!(value("early").as_deref(), Some(&b"yes"[..]));
+    put(&from, 1, "key", b"value");
+    drain_all(&from, &there);
+    from.attributes().set("status", b"done").wait().unwrap();
+    drain_all(&from, &there);
+    assert_eq!(value("status").as_deref(), Some(&b"done"[..]));
 }
 
 /// Power loss must not take copies whose originals were on a disk.

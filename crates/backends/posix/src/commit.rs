@@ -26,6 +26,16 @@ const SLOW_TRIES: u32 = 8;
 /// Attempts to read an object without its lock.
 const UNLOCKED_TRIES: u32 = 16;
 
+/// True if a write outside transactions has interfered with a read, which is to be repeated.
+fn is_again(error: &Error) -> bool {
+    error.kind() == ErrorKind::Again
+}
+
+#[cold]
+fn changed_during_read_error() -> Error {
+    Error::new(ErrorKind::Again, "what a transaction reads was changed meanwhile: repeat the read")
+}
+
 /// The part of an object that a read looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadExtent {
@@ -65,12 +75,19 @@ impl Opened {
         self.container.check_alive()?;
         let form = form(&self.pool.directory, &self.container, oid);
         let proving = watched.zip(at.tokens);
+        let digest = || proving.as_ref().map(|(watched, _)| form.digest(watched)).transpose();
         let mut read = || {
-            // The digest comes first: if the data changes before the read, the commit fails.
-            let digest = proving.as_ref().map(|(watched, _)| form.digest(watched)).transpose()?;
-            match work(&*form) {
-                Err(error) if is_stale(&error) || error.kind() == ErrorKind::Again => Err(error),
-                result => Ok((digest, result)),
+            let before = digest()?;
+            let result = work(&*form);
+            if let Err(error) = &result
+                && (is_stale(error) || is_again(error))
+            {
+                return Err(error.clone());
+            }
+            // Without the second digest, a commit would accept data that was changed before the read and restored after.
+            match digest()? == before {
+                true => Ok((before, result)),
+                false => Err(changed_during_read_error()),
             }
         };
         let (digest, result) = while_stale(is_stale, || self.when_settled(oid, extent, &mut read))?;
@@ -102,8 +119,9 @@ impl Opened {
                     let locks = locks?;
                     self.journal().complete_left(&oids)?;
                     let result = work();
-                    // If another process has taken the lock over, it may have changed the object meanwhile.
-                    if locks.check().is_ok() {
+                    // If another process has taken the lock over, it may have changed the object meanwhile. Writes outside
+                    // transactions take no lock.
+                    if locks.check().is_ok() && !result.as_ref().is_err_and(is_again) {
                         return result;
                     }
                 }
@@ -128,8 +146,8 @@ impl Opened {
         };
         let before = mark()?;
         let result = work();
-        // A write outside transactions has shortened an Array meanwhile.
-        if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Again) {
+        // A write outside transactions has shortened an Array meanwhile, or changed what a transaction reads.
+        if result.as_ref().is_err_and(is_again) {
             return Ok(None);
         }
         // The journal is checked first, then the mark: a commit replaces the mark before it leaves the journal. So one

@@ -49,6 +49,7 @@ impl<'a> Drain<'a> {
     /// an earlier drain. With `keep`, nothing is removed from the source.
     ///
     /// # Errors
+    /// [`ErrorKind::Invalid`] if the options name a snapshot: a drain follows the latest state;
     /// [`ErrorKind::NotSupported`] if the source has no snapshots and transactions, so that modified objects cannot
     /// be told from unmodified ones; [`ErrorKind::Busy`] if another process drains the source; [`ErrorKind::Exists`] if
     /// the destination was not made by this drain.
@@ -61,6 +62,10 @@ impl<'a> Drain<'a> {
         progress: &'a Progress,
     ) -> Result<Self> {
         check_label(label)?;
+        if options.snapshot.is_some() {
+            let why = "a drain follows the latest state of the source: give no snapshot";
+            return Err(Error::new(ErrorKind::Invalid, why));
+        }
         let capabilities = from.capabilities();
         if !capabilities.snapshots || !capabilities.transactions {
             return Err(Error::new(
@@ -122,10 +127,13 @@ impl<'a> Drain<'a> {
         if round.copied > 0 {
             // Fails if the snapshot was destroyed meanwhile: objects may then have seemed empty.
             from.at(snapshot).wait()?;
-            state::copy_metadata(from, to)?;
-            state::copy_next_oid(from, to)?;
+        }
+        let is_changed = state::copy_metadata(from, to)?;
+        if is_changed || round.copied > 0 {
             // Later rounds remove the originals, which may survive power loss.
             to.sync().wait()?;
+        }
+        if round.copied > 0 {
             self.state.until = snapshot;
             self.state.save(to)?;
         }

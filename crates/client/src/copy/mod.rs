@@ -158,7 +158,7 @@ fn discard(
 /// the last one removes the record of the copy.
 fn finish(from: &Container, to: &Container, label: &str, state: &CopyState) -> Result<()> {
     state::copy_metadata(from, to)?;
-    state::copy_next_oid(from, to)?;
+    to.sync().wait()?;
     state.check_run(to)?;
     to.rename(Some(label)).wait()?;
     state.release_snapshot(from)?;

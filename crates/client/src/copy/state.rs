@@ -239,7 +239,8 @@ impl CopyState {
         self.epoch.filter(|_| self.owns_snapshot).map_or(Ok(()), |epoch| destroy(from, epoch))
     }
 
-    /// Records in the destination that the source is copied up to `position`, unless another run has taken over.
+    /// Records in the destination that the source is copied up to `position`, unless another run has taken over. What was
+    /// copied is synced first, so that power loss does not take data that a later run would not copy again.
     pub(super) fn save_position(
         &mut self,
         to: &Container,
@@ -248,6 +249,7 @@ impl CopyState {
     ) -> Result<()> {
         self.check_snapshot(from)?;
         self.check_run(to)?;
+        to.sync().wait()?;
         self.position = position;
         self.save(to)
     }
@@ -410,26 +412,30 @@ fn destroy(from: &Container, epoch: Epoch) -> Result<()> {
     }
 }
 
-/// Copies all attributes and properties of the source to the destination.
-pub(super) fn copy_metadata(from: &Container, to: &Container) -> Result<()> {
+/// Copies all attributes and properties of the source to the destination, and makes sure that objects created there do
+/// not get ids that the source has reserved. Returns true if that has changed anything.
+pub(super) fn copy_metadata(from: &Container, to: &Container) -> Result<bool> {
+    let mut is_changed = copy_next_oid(from, to)?;
     for (from, to) in [(from.attributes(), to.attributes()), (from.properties(), to.properties())] {
         let all = from.list().wait()?;
         for name in all.iter().filter(|name| !OWN_PROPERTIES.contains(&name.as_str())) {
-            if let Some(value) = from.get(name).wait()? {
+            let Some(value) = from.get(name).wait()? else { continue };
+            if to.get(name).wait()?.as_ref() != Some(&value) {
                 to.set(name, &value).wait()?;
+                is_changed = true;
             }
         }
     }
-    Ok(())
+    Ok(is_changed)
 }
 
-/// Makes sure that objects created in the destination do not get ids that the source has reserved.
-pub(super) fn copy_next_oid(from: &Container, to: &Container) -> Result<()> {
+/// Reserves the ids of objects that the source has reserved. Returns true if any were missing.
+fn copy_next_oid(from: &Container, to: &Container) -> Result<bool> {
     let (theirs, ours) = (from.next_oid().wait()?, to.next_oid().wait()?);
     match theirs.checked_sub(ours) {
-        None | Some(0) => Ok(()),
+        None | Some(0) => Ok(false),
         // The rest of a block that this client has reserved is always shorter, so these numbers follow `ours`.
-        Some(missing) => to.allocate_oids(missing.max(BLOCK)).wait().map(drop),
+        Some(missing) => to.allocate_oids(missing.max(BLOCK)).wait().map(|_| true),
     }
 }
 

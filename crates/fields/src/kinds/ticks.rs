@@ -49,7 +49,9 @@ pub(crate) fn distance(kind: KeyType, by: &str) -> Option<i64> {
 /// The tick of a canonical value. `None` if the type has no ranges, or the value is a range of steps.
 pub(crate) fn tick(kind: KeyType, value: &str) -> Option<i64> {
     match kind {
-        KeyType::Integer | KeyType::Default | KeyType::Year | KeyType::Month => value.parse().ok(),
+        KeyType::Integer | KeyType::Year | KeyType::Month => value.parse().ok(),
+        // A text with leading zeros or a sign would lose them.
+        KeyType::Default => value.parse().ok().filter(|tick: &i64| tick.to_string() == value),
         KeyType::ClimateMonthly | KeyType::MonthOfDate => value.parse().ok(),
         KeyType::Double => micros(value.parse().ok()?),
         KeyType::Date => yyyy_mm_dd(value).map(Date::days),

@@ -155,6 +155,8 @@ fn expansion_errors_name_the_invalid_value() {
         ("step=0-24/to/48", "step: 0-24/to/48: values of type Step have no such range"),
         ("param=130/to/133", "param: 130/to/133: values of type Param have no such range"),
         ("class=a/to/b", "class: a/to/b: values of type Default have no such range"),
+        ("class=001/to/003", "class: 001/to/003: values of type Default have no such range"),
+        ("class=+1/to/+3", "class: +1/to/+3: values of type Default have no such range"),
         ("number=0/to/99999999", "number has over 262144 values"),
         ("class=\"a,b\"", "class=\"a,b\": values have no commas"),
     ] {

@@ -6,6 +6,7 @@ use crate::form::Form;
 use crate::lock::ThreadLocks;
 use crate::open::{Opened, Posix};
 use crate::pool::{PosixPool, PosixUrl};
+use crate::proof::Watched;
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
@@ -504,6 +505,39 @@ fn read_of_the_epoch_of_a_chunk_notices_an_overwrite() {
     set_time(2_000_000_001);
     for tokens in [&of_epoch, &of_extents] {
         assert_eq!(commit(tokens).unwrap_err(), ErrorKind::TxRestart);
+    }
+}
+
+/// The digest of data is the same after it was changed and restored. A commit that compares only that would accept a read
+/// of the data in between.
+#[test]
+fn read_of_data_that_is_restored_is_repeated() {
+    let site = Site::new("restored");
+    let (reader, writer, [general, kv, array]) = (site.opened(), site.opened(), oids());
+    let (dkey, extents) = (1u64.to_ne_bytes().to_vec(), vec![esker_types::Extent::new(0, 1)]);
+    let of_array = Watched::Dkey { dkey, extents, with_epoch: false };
+    // Number 1 removes the dkey `gone` of the general object.
+    for (oid, watched) in [
+        (general, Watched::dkey(b"gone")),
+        (general, Watched::Dkeys),
+        (kv, Watched::dkey(b"d")),
+        (array, of_array),
+    ] {
+        write(&writer, 0);
+        let (tokens, mut reads) = (ReadTokens::default(), 0);
+        let at = ReadAt { tokens: Some(&tokens), ..ReadAt::LATEST };
+        let read = reader.read(oid, at, ReadExtent::OneFile, Some(watched.clone()), |_| {
+            reads += 1;
+            if reads == 1 {
+                write(&writer, 1);
+            }
+            Ok(reads)
+        });
+        assert_eq!(read.unwrap(), 2, "{watched:?}");
+        write(&writer, 0);
+        let change = Change { tokens: Some(&tokens), ..Change::from_writes(&[]) };
+        let refused = reader.write(change).wait().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TxRestart, "{watched:?}");
     }
 }
 
