@@ -504,8 +504,8 @@ fn writes_to_a_container_destroyed_elsewhere_fail_soon() {
     assert_eq!(refused.kind(), ErrorKind::NoHandle);
 }
 
-/// A process knows the container that another client destroyed. The new one has the same UUID and label, but checksums
-/// of another type.
+/// One client lists a container. Another client destroys it, and creates one with the same UUID and label, but with
+/// another type of checksums.
 #[test]
 fn container_created_again_elsewhere_is_opened_with_its_new_state() {
     let Some(cluster) = cluster() else { return };

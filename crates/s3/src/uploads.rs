@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 const UPLOAD: &str = "user.esker.s3.upload";
 /// Prefix of the names of files with the joined parts, in the upload's directory. It sorts them after the parts.
 const JOINED: &str = "joined-";
-/// Prefix of extended attributes of an upload's directory; the rest is the name of a file with the joined parts, and the
-/// value its ETag. Such an attribute is stored before the file is published. If the file is missing, it was published.
+/// Prefix of extended attributes of an upload's directory. The rest is the name of a file with the joined parts; the value
+/// has no meaning. Such an attribute is stored before the file is published. If the file is missing, it was published.
 const PUBLISHING: &str = "user.esker.s3.publishing.";
 /// Digits of the name of a part's file, which is its number.
 const DIGITS: usize = 5;
@@ -280,9 +280,9 @@ impl Begun {
         hidden: &mut Hidden,
         record: &Record,
     ) -> Outcome<()> {
-        let (name, etag) = (hidden.name().to_owned(), record.put_etag().as_bytes());
+        let name = hidden.name().to_owned();
         let attribute = format!("{PUBLISHING}{name}");
-        let set = self.dir.set_xattr(attribute.as_bytes(), etag, XattrMode::Any);
+        let set = self.dir.set_xattr(attribute.as_bytes(), b"1", XattrMode::Any);
         set.map_err(|error| self.upload_fault(error))?;
         let published = put.publish(bucket, hidden, record);
         if published.is_err() && self.withdraw(&name, &attribute).is_err() {

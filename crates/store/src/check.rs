@@ -8,7 +8,7 @@ use crate::format::keys::{DataKey, Table};
 use crate::format::record::{self, Body, Record, parse_entry};
 use crate::format::superblock::Superblock;
 use crate::index::entries;
-use crate::index::pages::{Plan, check_all, check_pinned};
+use crate::index::pages::{check_all, check_pinned};
 use crate::index::txn::Txn;
 use crate::io::folder::Folder;
 use crate::pool::{Pool, Progress, Purpose, declare_sound, refuse_damaged};
@@ -70,7 +70,7 @@ impl Pool {
     pub fn check(path: &Path, repair: bool, progress: Progress<'_>) -> Result<CheckReport> {
         Superblock::read(path)?;
         let path = esker_os::resolve_links(path)?;
-        let pages = check_all(&Folder::open(&path)?, Plan::default())?;
+        let pages = check_all(&Folder::open(&path)?, false)?;
         if !pages.pages.is_empty() {
             return Ok(CheckReport::of_damaged_pages(pages.pages));
         }

@@ -316,6 +316,7 @@ mod tests {
         ];
         assert_eq!(parts, expected);
     }
+
     #[test]
     fn adjacent_runs_are_joined_if_that_halves_their_number() {
         let runs = |count: u64, step: u64| -> Vec<Run> {

@@ -185,8 +185,7 @@ impl Writer<'_> {
         writes: &[Write<'_>],
         tokens: Option<&ReadTokens>,
     ) -> Result<Option<Epoch>> {
-        let (crowded, mut loaded) = (self.crowded_objects(writes)?, Loaded::default());
-        let mut crowded = Crowded { objects: crowded, dkeys: BTreeSet::new() };
+        let (mut crowded, mut loaded) = (self.crowded(writes)?, Loaded::default());
         for write in writes {
             self.load(&mut loaded, write, &mut crowded).await?;
         }
@@ -246,7 +245,7 @@ impl Writer<'_> {
 
     /// The RADOS objects in which the writes change more akeys than a change may have guards. It depends on the version of
     /// these objects. The objects of chunks are not among them, because reading all their entries means their removal.
-    fn crowded_objects(&self, writes: &[Write<'_>]) -> Result<BTreeSet<String>> {
+    fn crowded(&self, writes: &[Write<'_>]) -> Result<Crowded> {
         let mut counts = BTreeMap::new();
         if writes.iter().map(|write| akeys_of(&write.op).1).sum::<usize>() > RADOS_GUARDS_MAX {
             for write in writes {
@@ -258,7 +257,7 @@ impl Writer<'_> {
         counts.retain(|object, count: &mut usize| {
             *count > RADOS_GUARDS_MAX && !names::is_chunk(object)
         });
-        Ok(counts.into_keys().collect())
+        Ok(Crowded { objects: counts.into_keys().collect(), dkeys: BTreeSet::new() })
     }
 
     /// Reads the records that a write depends on: those it changes, and those that its conditions require. Of `crowded`

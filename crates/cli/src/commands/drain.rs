@@ -40,8 +40,7 @@ DST is POOL/LABEL, and is created if it does not exist. If a drain is interrupte
 the same command resumes it. SIGINT, SIGTERM and SIGHUP end the drain after the current round; a second signal ends it \
 immediately. Signals that are ignored when it starts, as with nohup, stay ignored. A container has one drain at a time: \
 wait until the first has ended before you start the next. SRC must be on a pool with snapshots and transactions. \
-Containers that hold a file system, fields or \
-tensors are refused: use `esker fs export`, `esker fields move` and `esker cont copy` for them.
+Containers that hold a file system, fields or tensors are refused: use `esker fs export`, `esker fields move` and `esker cont copy` for them.
 
 Examples:
   esker cont drain fast/run1 --to rados:archive/run1 &                # beside the job

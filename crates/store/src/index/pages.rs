@@ -39,17 +39,18 @@ pub(crate) struct Damage {
     pub(crate) unproven: Vec<u32>,
 }
 
-/// How indexes are verified.
+/// How an index is verified.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Plan {
+struct Plan {
     /// Also verify the checksums of records.
-    pub(crate) checksums: bool,
-    /// The caller has a read transaction on each index, so that no page of a newer state is reused.
-    pub(crate) is_pinned: bool,
+    checksums: bool,
+    /// The caller has a read transaction on the index, so that no page of a newer state is reused.
+    is_pinned: bool,
 }
 
-/// Verifies the index files of all targets of a pool, several in parallel.
-pub(crate) fn check_all(pool: &Folder, plan: Plan) -> Result<Damage> {
+/// Verifies the index files of all targets of a pool, several in parallel. With `checksums`, it also verifies records.
+pub(crate) fn check_all(pool: &Folder, checksums: bool) -> Result<Damage> {
+    let plan = Plan { checksums, ..Plan::default() };
     let superblock = Superblock::read_in(pool)?;
     let (next, found) = (AtomicU32::new(0), Mutex::new(BTreeMap::new()));
     let work = || {

@@ -3,7 +3,7 @@
 use crate::commit::{Prepared, staged_on};
 use crate::data::table::SegmentState;
 use crate::format::superblock::Superblock;
-use crate::index::pages::{Plan, check_all};
+use crate::index::pages::check_all;
 use crate::io::folder::Folder;
 use crate::shard::{Scope, Target, walk};
 use crate::shared::control::{Control, ProcessSlot};
@@ -103,8 +103,7 @@ fn refuse_unclean(superblock: &Superblock, control: &Control) -> Result<()> {
 
 /// Fails if an index is damaged. Verifies all pages before LMDB uses them and, with `checksums`, the records.
 pub(crate) fn refuse_damaged(pool: &Folder, checksums: bool) -> Result<()> {
-    let plan = Plan { checksums, ..Plan::default() };
-    let found = check_all(pool, plan)?;
+    let found = check_all(pool, checksums)?;
     let path = pool.path().display();
     let message = match (found.pages.first(), found.records.first()) {
         (None, None) => return Ok(()),

@@ -66,7 +66,9 @@ impl<R: AsyncRead + Unpin> Replies<R> {
     /// Fails if a reply has more data than its call has room for.
     fn within_room(&self, announced: Announced) -> Result<Announced> {
         let len = announced.bulk_len() as u64;
-        match self.waiting.room(announced.call()).filter(|room| len > *room) {
+        // Most replies have no data, so that their calls need not be looked up.
+        let room = if len > 0 { self.waiting.room(announced.call()) } else { None };
+        match room.filter(|room| len > *room) {
             None => Ok(announced),
             Some(room) => Err(unreachable_error(
                 &self.name,

@@ -508,8 +508,8 @@ fn read_of_the_epoch_of_a_chunk_notices_an_overwrite() {
     }
 }
 
-/// The digest of data is the same after it was changed and restored. A commit that compares only that would accept a read
-/// of the data in between.
+/// Another process changes data before a transaction reads it, and restores it before the commit. Then the digest is the
+/// same as before the change, but not that of the data that the transaction has read.
 #[test]
 fn read_of_data_that_is_restored_is_repeated() {
     let site = Site::new("restored");
